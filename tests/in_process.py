@@ -1,9 +1,12 @@
 """Commands that run in this process: with success, or refused in one line that names what it is about."""
 
 import contextlib
+import importlib
 import io
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -75,6 +78,12 @@ def check_refused(command: ModuleType, *arguments: object, about: str, status: i
 def _check_names(line: str, about: str) -> None:
     missing = [word for word in about.split() if word not in line]
     assert not missing, f"the error does not name {missing}: {line}"
+
+
+def module_of(name: str) -> ModuleType:
+    """Returns the module of a command, by the name of its script in bin/."""
+    script = (Path(__file__).parents[1] / "bin" / name).read_text(encoding="utf-8")
+    return importlib.import_module(re.findall(r"from (t2t\.cli\.\w+) import main", script)[0])
 
 
 def name_of(command: ModuleType) -> str:

@@ -35,12 +35,11 @@ def check_same_logits(model, reference, features, rtol=1e-3, atol=1e-4):
 
 
 def check_dropout_follows_its_seed(model):
-    """Checks that the loss is a function of the seed, and that there is no dropout without a seed."""
+    """Checks that the loss is a function of the seed."""
     features = batch(sources=(3, 2), targets=(2, 3))
     features = features if model.spec.inputs else {"targets": features["targets"]}
     losses = [total_loss(model, features, seed)[0] for seed in map(dropout_seed, (2, 2, 3))]
     assert losses[0] == losses[1] != losses[2]
-    assert total_loss(model, features)[0] not in losses
 
 
 def dropout_seed(number):

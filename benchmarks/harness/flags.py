@@ -26,8 +26,14 @@ def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.Arg
     """Returns a parser with the shared flags, to which a comparison adds its own."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=doc.splitlines()[0])
     add = parser.add_argument
+
+    def known_peers(text: str) -> str:
+        chosen(text, peers)
+        return text
+
     add("--config", choices=CONFIGS, default="tiny", help="sizes of the model")
-    add("--peers", default=",".join(peers), help=f"some of {', '.join(peers)}; empty for none; default all")
+    whole = ",".join(peers)
+    add("--peers", type=known_peers, default=whole, help=f"some of {', '.join(peers)}; empty for none; default all")
     add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
     add("--json", type=Path, help="file to write the rows to")
     add("--turns", type=_positive, default=3, help="runs of each side")

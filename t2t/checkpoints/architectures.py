@@ -1,5 +1,6 @@
 """Checks that weights are used in the architecture they were trained in. Shapes do not show it: 4 heads fit like 8."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +33,31 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
         )
 
 
-def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, asked: str) -> bool:
+def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collection[str], asked: str) -> bool:
     """Checks that the weights of a checkpoint compute in a new run what they computed where they were trained.
 
     Parts of the network may differ if their weights have other names or shapes and are thus not taken: hparams with
     `only_shapes`, see `param`. An hparam that the checkpoint does not name came with a later version, which computes
     with its default what earlier ones computed.
 
+    Args:
+        checkpoint: it has been read from its folder; the weights are not needed.
+        hparams: of the new run.
+        unread: those that nothing reads in the new run.
+        asked: the warm start as the user requested it, with which the error begins.
+
     Returns:
         whether it could be checked: the first checkpoints do not name their hparams, but the run that they lie in does.
 
     Raises:
-        UserError: other hparams give the weights another meaning; the message begins with `asked`.
+        UserError: other hparams give the weights another meaning.
     """
     theirs = checkpoint.state.get(ARCHITECTURE) or _recorded(checkpoint)
     own = to_state("", hparams)[ARCHITECTURE]
-    del own["model"]  # of another class, only weights of the same names are taken
+    # of a model of another class, only weights of the same names are taken
+    compared = [hparams.field_of(name) for name in own if name not in ("model", *unread)] if theirs else []
     differing = []
-    for field in map(hparams.field_of, own if theirs else ()):
+    for field in compared:
         there, free = theirs.get(field.name, field.default), field.metadata["only_shapes"]
         if _plain(there) != _plain(own[field.name]) and not (there in free if isinstance(free, tuple) else free):
             differing.append((f"{field.name}={_plain(there)}", f"{field.name}={_plain(own[field.name])}"))

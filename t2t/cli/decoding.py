@@ -260,15 +260,14 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
 
     On a terminal there is a prompt, and with `n_best` above 1 a line with its score for each output.
     """
-    _, hparams = translator.settings(output_options.n_best, seed=output_options.seed)
+    translator.settings(output_options.n_best, seed=output_options.seed)
     on_terminal = sys.stdin.isatty()
     for number, text in enumerate(typed_lines()):
-        if translator.is_blank(text):
-            found = [import_quietly("t2t.inference.files.job").blank_output(hparams)]
-        else:
-            ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
-            (found,) = translator.translate_ids(ids, n_best, seeds=[number], sources=[text], seed=seed)
+        ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
+        (found,) = translator.translate_ids(ids, n_best, seeds=[number], sources=[text], seed=seed)
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
+        if any(one.cut for one in found):
+            log.warning("an output for line %d ends at its limit, see --decode_extra_length", number + 1)
 
 
 def typed_lines() -> Iterator[str]:

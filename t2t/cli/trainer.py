@@ -160,7 +160,7 @@ def main(values: flags.FlagValues) -> int:
         settings = _settings(values, request)
         check_training(request, settings, needs_data=not generates and not is_dry, generates=generates and is_chief)
     if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
-        generate_all(request, once_forked=lambda: _check_model(request))
+        generate_all(request, once_forked=lambda: _check_model(request, None if evaluates_only else settings))
     if evaluates_only:
         split = DEV if values.schedule == EVALUATE else TRAIN
         return evaluate(request, "latest", split, values.eval_steps, values) if is_chief else 0
@@ -233,10 +233,15 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
         import_serving("t2t.serving.insight.page").plotly_file()
 
 
-def _check_model(request: Request) -> None:
-    """Raises UserError before generating data, which can take hours, if model, hparams set and problem do not match."""
+def _check_model(request: Request, settings: Settings | None) -> None:
+    """Raises UserError before generating data, which can take hours, if model, hparams set and problem do not match.
+
+    With `settings`, those of training, it also checks the warm start.
+    """
     import_quietly("t2t.runs.training")
-    resolve(request)
+    resolved = resolve(request)
+    if settings is not None:
+        import_quietly("t2t.runs.warm_start").check_start(resolved, settings)
 
 
 def _settings(values: flags.FlagValues, request: Request) -> Settings:

@@ -104,8 +104,11 @@ def _write_train(
     if writer.examples != len(reader):
         raise RuntimeError(f"{writer.examples} targets for {len(reader)} examples")
     totals, shards = writer.finish()
-    unknown = {name: count for name, count in record.unknown.items() if name != TARGETS}
-    return dataclasses.replace(record, columns=totals, shards=shards, unknown=unknown)
+    unknown, normalized = (
+        {name: count for name, count in counts.items() if name != TARGETS}
+        for counts in (record.unknown, record.normalized)
+    )
+    return dataclasses.replace(record, columns=totals, shards=shards, unknown=unknown, normalized=normalized)
 
 
 def _replaced(own: Column, rows: list[list[int] | None], reader: SplitReader) -> Column:

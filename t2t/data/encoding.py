@@ -41,6 +41,8 @@ class Chunk:
     """Samples left out, by reason."""
     unknown: Counter
     """Ids of unknown words, by feature."""
+    normalized: Counter
+    """Texts whose characters the vocabulary replaces, by feature."""
     texts: dict[str, list[str]]
     """The raw text of each text feature; empty for the training split."""
     altered: frozenset[str]
@@ -92,9 +94,9 @@ def encode_chunk(
     elif is_aligned:
         texts = _raw_texts(problem, features, samples)
     unknown = _count_unknown(problem, columns)
-    return Chunk(
-        columns, kept, filtered, repeated, +dropped, unknown, texts, _altered_features(problem, texts, encoded)
-    )
+    normalized = _count_normalized(problem, [samples[number] for number in np.flatnonzero(kept)])
+    altered = _altered_features(problem, texts, encoded)
+    return Chunk(columns, kept, filtered, repeated, +dropped, unknown, normalized, texts, altered)
 
 
 def _check_finite(
@@ -124,6 +126,16 @@ def _count_unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
         unknown_id = problem.encoders[name].unknown_id if name in problem.encoders else None
         if unknown_id is not None:
             counts[name] = int((column.values == unknown_id).sum())
+    return +counts
+
+
+def _count_normalized(problem: Problem, samples: list[Sample]) -> Counter:
+    """Returns the number of texts that vocabularies with normalization change, by feature."""
+    counts: Counter = Counter()
+    for name, encoder in problem.encoders.items():
+        if encoder.normalizes:
+            texts = (problem.raw_text(sample, name) for sample in samples)
+            counts[name] = encoder.count_changed([text for text in texts if text is not None])
     return +counts
 
 

@@ -70,6 +70,8 @@ class SplitRecord:
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Number of ids for unknown words, by feature; features without any, and data of the first versions, have no
     entry."""
+    normalized: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Number of texts whose characters the vocabulary replaces, by feature; features without any have no entry."""
     repeated: int = 0
     """Extra copies of examples, written because of their weights."""
 
@@ -167,8 +169,8 @@ def _text(plain: dict[str, Any]) -> str:
 
 
 def _plain_split(split: SplitRecord) -> dict[str, Any]:
-    plain = dataclasses.asdict(split)
-    return {name: value for name, value in plain.items() if value or name not in ("texts", "unknown", "repeated")}
+    plain, optional = dataclasses.asdict(split), ("texts", "unknown", "normalized", "repeated")
+    return {name: value for name, value in plain.items() if value or name not in optional}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

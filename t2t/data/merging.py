@@ -11,7 +11,7 @@ from pathlib import Path
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
-from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, unknown_shares
+from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, unknown_shares
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -77,6 +77,7 @@ def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> Sp
     columns = _merge_columns(results)
     log.info("%s: %s examples written%s", split, f"{examples:,}", counts.describe())
     _report_unknown(split, counts.unknown, columns, examples)
+    report_normalized(split, counts.normalized, examples)
     return SplitRecord(
         examples=examples,
         columns=columns,
@@ -85,6 +86,7 @@ def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> Sp
         mended=counts.repaired,
         texts=_merge_texts(folder, split, results, examples),
         unknown=counts.unknown,
+        normalized=counts.normalized,
         repeated=counts.repeated,
     )
 

@@ -1,6 +1,7 @@
 """Counts made while examples are generated: dropped, repaired or with unknown words; and the check of these counts."""
 
 import dataclasses
+import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,6 +11,8 @@ from t2t.data.encoding import Chunk
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
+
+log = logging.getLogger("t2t")
 
 WORTH_A_WARNING = 0.01
 """Share of unknown ids in a feature of a split at which generation warns."""
@@ -37,6 +40,8 @@ class Counts:
     """Repairs to the raw data, by kind of fault."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Ids of unknown words in the examples that are kept, by feature."""
+    normalized: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Texts whose characters the vocabulary replaces, by feature."""
 
     def __add__(self, other: "Counts") -> "Counts":
         """Returns the sums of both counts."""
@@ -48,6 +53,7 @@ class Counts:
             dropped=_sum(self.dropped, other.dropped),
             repaired=_sum(self.repaired, other.repaired),
             unknown=_sum(self.unknown, other.unknown),
+            normalized=_sum(self.normalized, other.normalized),
         )
 
     @property
@@ -83,6 +89,7 @@ class SplitTally:
         self.read = self._unfit = self._filtered = self._repeated = 0
         self._dropped: Counter = Counter()
         self._unknown: Counter = Counter()
+        self._normalized: Counter = Counter()
 
     def __iter__(self) -> Iterator[Sample]:
         before = self._repaired.total()
@@ -102,14 +109,15 @@ class SplitTally:
         self._repeated += chunk.repeated
         self._dropped += chunk.dropped
         self._unknown += chunk.unknown
+        self._normalized += chunk.normalized
 
     def counts(self) -> Counts:
         """Returns the counts so far."""
-        by_name = (dict(sorted(counter.items())) for counter in (self._dropped, self._repaired, self._unknown))
-        dropped, repaired, unknown = by_name
+        counters = (self._dropped, self._repaired, self._unknown, self._normalized)
+        dropped, repaired, unknown, normalized = (dict(sorted(counter.items())) for counter in counters)
         return Counts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
-            dropped=dropped, repaired=repaired, unknown=unknown,
+            dropped=dropped, repaired=repaired, unknown=unknown, normalized=normalized,
         )  # fmt: skip
 
 
@@ -126,6 +134,17 @@ def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") 
 def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> dict[str, float]:
     """Returns the share of unknown ids by feature; the end of sequence of each example is not counted."""
     return {name: count / max(columns[name].items - examples, 1) for name, count in unknown.items()}
+
+
+def report_normalized(split: str, normalized: Mapping[str, int], examples: int) -> None:
+    """Warns of each feature whose vocabulary changes texts of a split."""
+    for name, count in sorted(normalized.items()):
+        log.warning(
+            "%s: the vocabulary of %s changes characters of %s of %s texts, such as capitals or ligatures; the model "
+            "reads and writes the changed texts alone; for the original ones, let t2t-datagen learn a vocabulary, or "
+            "train the SentencePiece model with --normalization_rule_name=identity",
+            split, name, f"{count:,}", f"{examples:,}",
+        )  # fmt: skip
 
 
 def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

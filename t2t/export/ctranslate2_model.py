@@ -19,6 +19,7 @@ from t2t.export.parity import (
 )
 from t2t.export.search import BEAM_SEARCH, beams, length_exponent
 from t2t.files.paths import to_record
+from t2t.inference.alignment import layer_index
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
@@ -48,7 +49,10 @@ class CTranslate2Export(Export):
 
     def write(self, folder: Path) -> None:
         """See the base class."""
-        write_model(folder, self.translator.model, self._tokens, self._longest, self.job.quantization)
+        hparams = self.translator.hparams
+        layer = layer_index(hparams.alignment_layer, self.translator.model.hparams.decoder_layers)
+        alignment = (layer, int(hparams.alignment_head == 1))
+        write_model(folder, self.translator.model, self._tokens, self._longest, self.job.quantization, alignment)
         save_encoders(folder, self.translator.problem.encoders)
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
@@ -92,6 +96,8 @@ class CTranslate2Export(Export):
         limit, most = f"len(pieces) + {extra}", self.translator.model.longest_sequence
         limit = f"min({limit}, {most})" if most else limit  # number of learned positions
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
+        reserved = sorted(encoders[INPUTS].unspelled)
+        reserving = f".reserving({reserved})  # language tags, which no text spells" if reserved else ""
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
 A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
@@ -105,7 +111,7 @@ import ctranslate2
 from t2t.text.vocabulary_files import read_vocabulary
 
 folder = Path({to_record(self.job.folder)!r})  # change this if you move the folder
-source = read_vocabulary(folder / "{files[INPUTS].file}")
+source = read_vocabulary(folder / "{files[INPUTS].file}"){reserving}
 target = read_vocabulary(folder / "{files[TARGETS].file}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
 target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
@@ -122,7 +128,8 @@ print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[
 
 The network is the run's own; beam search is CTranslate2's, which knows the length penalty n^alpha (`length_penalty`)
 and not ((5+n)/6)^alpha, and stops by rules of its own. It is given no coverage penalty, and none of
-`min_output_length`, `eos_penalty`, `no_repeat_ngram_size` and `constrain_output`.
+`min_output_length`, `eos_penalty`, `no_repeat_ngram_size` and `constrain_output`; its attention is that of the run's
+`alignment_layer` and `alignment_head`, of which it knows 0 and 1.
 """
 
 

@@ -13,6 +13,7 @@ Legend: V vocabulary, P positions, C classes.
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -101,20 +102,32 @@ class Model:
 
     def translate(self, text: str) -> str:
         """Returns the best output for a text as text; raises ValueError if the model's inputs are arrays."""
-        config = self.config
-        if not config["reads_text"]:
+        if not self.config["reads_text"]:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
-        if config["has_inputs"] and not text.strip():
+        if self.config["has_inputs"] and not text.strip():
             return ""
+        ((output, _),) = self.answer(self.row(text))
+        return self.text(output)
+
+    def row(self, text: str) -> list[int]:
+        """Returns the ids of a text that the graphs read."""
+        config = self.config
         if config["single_spaces"]:
             from t2t.text.white_space import single_spaced
 
             text = single_spaced(text)
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
-        ids = [*config["input_start"], *ids][: config["longest_input"]]
-        row = [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids
-        ((output, _),) = self.answer(row)
-        return config["classes"][output[0]] if config["classes"] else self._vocabulary("targets").decode(output)
+        ids, longest = [*config["input_start"], *ids], config["longest_input"]
+        if len(ids) > longest:
+            warnings.warn(f"a text of {len(ids)} ids is cut to {longest}", stacklevel=2)
+        if config["has_inputs"]:
+            return [*ids[:longest], config["eos_id"], *config["input_end"]]
+        return ids[max(len(ids) - longest, 0) :]
+
+    def text(self, output: Sequence[int]) -> str:
+        """Returns the text of an output, or the name of its class."""
+        classes = self.config["classes"]
+        return classes[output[0]] if classes else self._vocabulary("targets").decode(output)
 
     def answer(self, row: Sequence[int] | np.ndarray, limit: int | None = None, count: int = 1) -> list[Output]:
         """Returns the outputs for one input, best first: one by greedy search, or the `count` most probable classes.
@@ -188,7 +201,8 @@ class Model:
         from t2t.text.vocabulary_files import read_vocabulary
 
         if feature not in self._vocabularies:
-            self._vocabularies[feature] = read_vocabulary(self._folder / self.config["vocabularies"][feature])
+            vocabulary = read_vocabulary(self._folder / self.config["vocabularies"][feature])
+            self._vocabularies[feature] = vocabulary.reserving(self.config["unspelled"][feature])
         return self._vocabularies[feature]
 
 

@@ -50,6 +50,15 @@ def make_texts(encoder: TextEncoder, count: int, most_pieces: int = MOST_PIECES)
     return texts
 
 
+def make_outputs(translator: Translator, count: int) -> list[list[int]]:
+    """Returns ids of random texts of the target vocabulary, without end of sequence.
+
+    By these, an export's vocabulary is compared, whatever the run itself writes, which may be next to nothing.
+    """
+    encoder = translator.problem.encoders[TARGETS]
+    return [encoder.encode(text) for text in make_texts(encoder, count)]
+
+
 def example_text(translator: Translator) -> str:
     """Returns a short text without words that the run's vocabulary lacks."""
     encoder = translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS]

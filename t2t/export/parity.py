@@ -18,6 +18,9 @@ UNCONSTRAINED: dict[str, Any] = {
 GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}
 """Changes of the decode hparams for greedy search scored by log-probability, which all engines have in common."""
 
+TEXTS_OF_IDS = "texts of ids"
+"""Name of the comparison of target vocabularies."""
+
 
 class ParityError(T2TError):
     """The outputs of an export differ from its run's; the export is deleted."""
@@ -33,6 +36,10 @@ class Answer:
     text: str | None = None
     log_prob: float | None = None
     probability: float | None = None
+    cut: bool | None = None
+    """Whether the output ends at its limit."""
+    cut_input: bool | None = None
+    """Whether the input was too long."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +95,7 @@ def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     if translator.rewrites_text:
         text = translator.problem.encoders[TARGETS].decode(hypothesis.ids)
     probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
-    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)
+    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability, hypothesis.cut)
 
 
 def largest_difference(ours: Answer, theirs: Answer) -> float:
@@ -140,13 +147,20 @@ def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
     return Parity(len(expected), None, max(map(relative_difference, expected, found), default=0.0))
 
 
+def compare_texts(expected: Sequence[str], found: Sequence[str]) -> Parity:
+    """Compares the texts of given ids."""
+    ours, theirs = ([[Answer(None, 0.0, text)] for text in texts] for texts in (expected, found))
+    return compare(ours, theirs)
+
+
 def _is_finite(answer: Answer) -> bool:
     figures = (answer.score, answer.log_prob, answer.probability)
     return all(figure is None or math.isfinite(figure) for figure in figures)
 
 
 def _is_same(ours: Answer, theirs: Answer) -> bool:
-    return theirs.ids in (None, ours.ids) and theirs.text in (None, ours.text)
+    names = ("ids", "text", "cut", "cut_input")
+    return all(getattr(theirs, name) in (None, getattr(ours, name)) for name in names)
 
 
 def _format_answers(answers: Sequence[Answer]) -> str:

@@ -8,9 +8,9 @@ from t2t.errors import UserError
 from t2t.export.formats import PROMISES
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
-from t2t.export.parity import Parity
-from t2t.export.saved_model_trial import prove_signatures
-from t2t.export.served import IDS, SCORE, TEXT, Served
+from t2t.export.parity import TEXTS_OF_IDS, Parity
+from t2t.export.saved_model_trial import prove_decoding, prove_signatures
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT, Served
 from t2t.files.paths import to_record
 from t2t.inference.rows import reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature
@@ -45,15 +45,20 @@ class SavedModelExport(Export):
             raise OSError(error.message) from error
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Compares every output of every signature."""
-        signatures = tf.saved_model.load(str(folder)).signatures
-        return prove_signatures(self.translator, signatures, trial, self.job.n_best, PROMISES[self.job.quantization])
+        """Compares every output of every signature, and texts of made ids: outputs of the run may be too short."""
+        loaded, promise = tf.saved_model.load(str(folder)), PROMISES[self.job.quantization]
+        found = prove_signatures(self.translator, loaded.signatures, trial, self.job.n_best, promise)
+        if self.translator.model.spec.targets.kind == FeatureKind.TOKENS:
+            found[TEXTS_OF_IDS] = prove_decoding(self.translator, loaded.decode, len(trial.rows), promise)
+        return found
 
     def usage(self) -> str:
         """See the base class."""
         model = self.translator.model
         gives_classes = model.spec.targets.kind == FeatureKind.LABEL
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")
+        more += "" if gives_classes or not model.autoregressive else f", {CUT_OUTPUTS}: bool"
+        more += f", {CUT_INPUTS}: bool [batch]" if reads_ids(model) else ""
         of = "text: string [batch]" if reads_ids(model) else "inputs"
         languages = ""
         if any(marks := self.translator.problem.language_marks()):

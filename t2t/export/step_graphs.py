@@ -33,11 +33,11 @@ from t2t.export.parity import (
 )
 from t2t.export.search import GREEDY_SEARCH
 from t2t.files.paths import to_record
-from t2t.inference.rows import Row, positions_in, reads_ids
+from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
 from t2t.layers.conversion import for_converters
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.text.vocabulary_files import save_encoders
 
@@ -133,6 +133,7 @@ class GraphExport(Export):
             **problem.language_marks()._asdict(),
             "classes": [problem.decode_target(one) for one in range(targets.vocab_size)] if gives_classes else None,
             "vocabularies": {name: file.file for name, file in files.items()},
+            "unspelled": {name: sorted(problem.encoders[name].unspelled) for name in files},
         }
 
     # === Graphs ===
@@ -174,7 +175,7 @@ class GraphExport(Export):
             what, expected = "answers", answers_of_run(self.translator, trial.rows, self.job.n_best)
         promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
         found = {}
-        answers, scores = self._answers(folder, trial.rows, [answers[0].ids or () for answers in expected])
+        answers, scores = self._answers(folder, trial, [answers[0].ids or () for answers in expected])
         if not is_exact:
             of = "log-probability of the run's output of each line, nats per token"
             found[of] = compare_per_token([answers[0] for answers in expected], scores).demand(of, promise)
@@ -182,24 +183,29 @@ class GraphExport(Export):
         return found | {what: compare(expected, answers, measure).demand(what, promise)}
 
     def _answers(
-        self, folder: Path, rows: Sequence[Row], outputs: Sequence[Sequence[int]]
+        self, folder: Path, trial: Trial, outputs: Sequence[Sequence[int]]
     ) -> tuple[list[list[Answer]], list[float]]:
         """Returns the outputs of the graphs, and the log-probabilities of `outputs`, computed by the exported script.
 
         Raises:
-            ParityError: a graph fails.
+            ParityError: a graph fails, or the script reads other ids of a text than the run.
         """
         size_of, extra_length = positions_in(self._model), self.translator.hparams.extra_length
-        rows = self.translator.input_rows(rows)
+        rows = self.translator.input_rows(trial.rows)
         try:
             model = graph_script.Model(folder)
+            read = rows if trial.texts is None else [model.row(text) for text in trial.texts]
             answers = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]
             is_exact = self.job.quantization == FLOAT32
             scores = [] if is_exact else [model.score(row, ids) for row, ids in zip(rows, outputs, strict=True)]
         except Exception as error:  # the runtime raises many classes
             said = f"{type(error).__name__}: {one_line(error)[:300]}"
             raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
-        return [[Answer(ids, log_prob) for ids, log_prob in found] for found in answers], scores
+        for text, ours, theirs in zip(trial.texts or (), rows, read, strict=False):
+            if list(ours) != theirs:
+                raise ParityError(f"{text[:80]!r} has the ids {theirs}, and {ours} in the run; the export is not kept")
+        text_of = model.text if TARGETS in self.translator.problem.encoders else lambda ids: None
+        return [[Answer(ids, log_prob, text_of(ids)) for ids, log_prob in found] for found in answers], scores
 
     # === README ===
 

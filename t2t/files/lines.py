@@ -82,6 +82,25 @@ def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Ite
             yield from _lines_of(block if number else _strip_mark(block, name), tally)
 
 
+def lines_of_bytes(content: bytes, tally: Counter[str], name: Path | str, most: int) -> tuple[list[str], bool]:
+    r"""Returns the lines of a text in memory, like `read_lines`, and whether the last one ends with `\n`.
+
+    An empty text has one line.
+
+    Args:
+        content: the text, plain or gzip.
+        tally: see `read_lines`.
+        name: of the text, for messages.
+        most: most bytes that it may unpack to.
+
+    Raises:
+        UserError: as `read_lines`, or it unpacks to more.
+    """
+    with errors_of_reading(name):
+        content = _strip_mark(gunzipped(content, name, most), name)
+    return list(_lines_of(content, tally)), content.endswith(b"\n")
+
+
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
     """Returns the lines of a block of whole lines; splits it in one step if there is nothing to repair."""
     with contextlib.suppress(UnicodeDecodeError):
@@ -195,9 +214,9 @@ def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
     """Returns content, unpacked if it is gzip.
 
     Args:
-        content: of a file.
-        name: of the file, for messages.
-        most: most bytes that it may unpack to; a small file can unpack to more than fits into memory.
+        content: of a file or a request.
+        name: of it, for messages.
+        most: most bytes that it may unpack to; little content can unpack to more than fits into memory.
 
     Raises:
         UserError: it unpacks to more.
@@ -208,7 +227,7 @@ def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         unpacked = file.read(most + 1)
     if len(unpacked) > most:
-        raise UserError(f"{name}: unpacks to more than {most:,} bytes, which no such file has; check where it is from")
+        raise UserError(f"{name}: unpacks to more than {most:,} bytes, the most that is read; give less at once")
     return unpacked
 
 
@@ -225,7 +244,7 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
         raise UserError(f"{name}: there is no such file; check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"{name}: the gzip file is damaged or cut short ({one_line(error)}); copy or download it again"
+            f"{name}: its gzip content is damaged or cut short ({one_line(error)}); copy or download it again"
         ) from None
     except OSError as error:
         raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
@@ -234,11 +253,10 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
 def check_start(first: bytes, name: Path | str) -> None:
     """Raises UserError if the first bytes of a file, unpacked if it is gzip, are those of no text in UTF-8."""
     if first.startswith(_UTF16_MARKS):
-        raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
+        raise UserError(f"{name}: it is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     if packed := _OTHER_COMPRESSION.match(first):
         raise UserError(
-            f"{name}: the file is compressed with {packed.lastgroup}; text files are plain or gzip: decompress it, or "
-            f"use gzip"
+            f"{name}: it is compressed with {packed.lastgroup}; text must be plain or gzip: decompress it, or use gzip"
         )
 
 

@@ -157,7 +157,7 @@ def _matches(path: Path) -> list[tuple[Path, Matched]]:
     return [(Path(name), found[name]) for name in sorted(found, key=lambda name: (found[name], name))] or [(path, None)]
 
 
-def _matched(pattern: str, name: str) -> Matched:
+def _matched(pattern: str, name: str) -> tuple[str, ...]:
     pieces = _WILDCARDS.split(pattern)  # wildcards are at odd positions
     pieces[::2] = map(re.escape, pieces[::2])
     pieces[1::2] = (f"({re.sub(_ONE_CHARACTER, '.', piece).replace('*', '.*')})" for piece in pieces[1::2])

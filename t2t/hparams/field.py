@@ -73,23 +73,39 @@ def training_fraction(default: float, doc: str) -> Any:
 def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> Any:
     """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
 
+    Elements of a tuple have the type of those of the default.
+
     Raises:
         UserError: the value has another type; the message calls the field `what`, e.g. `setting`.
     """
-    kind = type(field.default)
+    asked, doc = f"{what} {field.name}={value!r}", field.metadata["doc"]
+    if not isinstance(field.default, tuple) or not isinstance(value, list | tuple):
+        return _coerce(type(field.default), value, f"{asked}: it is", doc)
+    if not field.default:
+        return tuple(value)
+    kind = type(field.default[0])
+    return tuple(_coerce(kind, element, f"{asked}: each element is", doc) for element in value)
+
+
+def _coerce(kind: type, value: Any, found: str, doc: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) <= sys.float_info.max else math.inf  # which no field takes
-    if kind is tuple and isinstance(value, (list, tuple)):
-        return tuple(value)
     if type(value) is not kind:
-        raise UserError(f"{what} {field.name}={value!r}: it is of type {kind.__name__}; {field.metadata['doc']}")
+        raise UserError(f"{found} of type {kind.__name__}; {doc}")
     return value
 
 
 def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> str:
-    """Returns an error text for an invalid value of the right type, or an empty string; `what` as in `coerce`."""
-    rules = field.metadata
+    """Returns an error text for an invalid value of the right type, or an empty string; `what` as in `coerce`.
+
+    Bounds and choices are those of each element of a tuple.
+    """
     asked = f"{what} {field.name}={value!r}: "
+    elements = value if isinstance(value, tuple) else (value,)
+    return next(filter(None, (_complaint(field.metadata, element, asked) for element in elements)), "")
+
+
+def _complaint(rules: Mapping[str, Any], value: Any, asked: str) -> str:
     if rules["choices"] is not None and value not in rules["choices"]:
         return asked + f"use one of {', '.join(map(str, rules['choices']))}"
     if isinstance(value, float) and not math.isfinite(value):

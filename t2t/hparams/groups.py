@@ -286,14 +286,15 @@ class DecodeHParams:
     beam_size: int = param(
         4, "Beam size: hypotheses per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM
     )
-    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, used_when=_BEAM)
+    # Above 10, scores of long outputs are too small for float32.
+    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, maximum=10.0, used_when=_BEAM)
     length_penalty: str = param(
         "gnmt", "Length penalty for outputs of length n. gnmt: ((5+n)/6)^alpha; power: n^alpha.",
         choices=("gnmt", "power"), used_when=_BEAM,
     )  # fmt: skip
     coverage_penalty: float = param(
         0.0, "Weight of the coverage penalty, added to scores: the sum over source positions of log(min(total "
-        "attention to the position, 1)); 0 = none.", minimum=0.0, used_when=_BEAM,
+        "attention to the position, 1)); 0 = none.", minimum=0.0, maximum=1e6, used_when=_BEAM,
     )  # fmt: skip
     shortlist: bool = param(
         False, "Whether to restrict outputs to the run's shortlist, see t2t-shortlist: the most frequent pieces, and "
@@ -310,6 +311,7 @@ class DecodeHParams:
         0.0,
         "Subtracted from the log-probability of end of sequence, so that outputs get longer.",
         minimum=0.0,
+        maximum=1e6,
         used_when=_TOKEN_BY_TOKEN,
     )
     no_repeat_ngram_size: int = param(
@@ -330,7 +332,9 @@ class DecodeHParams:
         5, "Number of most probable output lengths to try for each sentence; the best output is kept.",
         minimum=1, maximum=10_000, used_when=_MASK_PREDICT,
     )  # fmt: skip
-    extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
+    extra_length: int = param(
+        50, "Longest output: ids of the input, and of a given prefix, plus this many.", minimum=0, maximum=1_000_000
+    )
     max_input_length: int = param(
         0, "Longest input to decode or evaluate, in ids with end of sequence; longer ones are truncated and reported. "
         "0 = 1024, or max_length if that is larger.", minimum=0,

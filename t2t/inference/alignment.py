@@ -75,7 +75,7 @@ class WordAligner:
                     f"alignment_layer={layer}: layers of the model that attend to its inputs: {len(heads)}; give a "
                     f"number from 1 to {len(heads)}, or 0 for the last but one"
                 )
-            if head > (most := heads[_layer_index(layer, len(heads))]):
+            if head > (most := heads[layer_index(layer, len(heads))]):
                 raise UserError(
                     f"alignment_head={head}: heads of the layer: {most}; give a number from 1 to {most}, or 0 for the "
                     f"mean of all"
@@ -194,11 +194,11 @@ def _source_attention(model: SequenceModel, inputs: Any, targets: Any) -> list[n
 
 def _chosen_heads(layers: Sequence[np.ndarray], hparams: DecodeHParams) -> np.ndarray:
     """Returns the weights of one head, or the mean of all heads of a layer, (B, T, S)."""
-    weights_BHTS = layers[_layer_index(hparams.alignment_layer, len(layers))]
+    weights_BHTS = layers[layer_index(hparams.alignment_layer, len(layers))]
     head = hparams.alignment_head
     return weights_BHTS[:, head - 1] if head else weights_BHTS.mean(axis=1)
 
 
-def _layer_index(layer: int, count: int) -> int:
+def layer_index(layer: int, count: int) -> int:
     """Returns the index of layer number `layer`, from 1; 0 is the last but one, or the only one."""
     return layer - 1 if layer else max(count - 2, 0)

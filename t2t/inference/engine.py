@@ -31,11 +31,15 @@ class DecodeRequest:
     """At least one; ids as the model reads them, see `t2t.inference.rows.cut_rows`, or other inputs."""
     seeds: np.ndarray
     """(rows,) int, the sampling seed of each row, used with that of the settings."""
+    sentences: np.ndarray
+    """(rows,) int, the index of each row among the inputs, of which blank ones are not decoded."""
     settings: SearchSettings
     hparams: DecodeHParams
     """The sizes of batches, by how much an output may be longer than its input, and whether a shortlist is used."""
     prefixes: Prefixes | None = None
     """Ids that outputs begin with, which count as certain, if the model has inputs; None for none."""
+    code_length: int = 0
+    """How many ids of each prefix are the problem's language code; the others add to the longest output."""
     constraints: Constraints | None = None
     """On the outputs, all of one class and satisfied by the prefixes; None for none."""
 
@@ -47,8 +51,9 @@ class DecodeRequest:
 
         rows = [self.rows[index] for index in indices]
         prefixes, constraints = some(self.prefixes), some(self.constraints)
+        seeds, sentences = self.seeds[indices], self.sentences[indices]
         return dataclasses.replace(
-            self, rows=rows, seeds=self.seeds[indices], prefixes=prefixes, constraints=constraints
+            self, rows=rows, seeds=seeds, sentences=sentences, prefixes=prefixes, constraints=constraints
         )
 
 

@@ -93,12 +93,7 @@ def _fitted(
 def constrains_outputs(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
     """Returns whether the problem may constrain outputs of this model; which ones depends on the input."""
     is_searched = model.autoregressive and model.spec.inputs is not None
-    return declares_constraint(problem) and hparams.constrain_output and is_searched
-
-
-def declares_constraint(problem: Problem) -> bool:
-    """Returns whether the problem may constrain outputs, of some models; it does so by the text of the input."""
-    return type(problem).constraint is not Problem.constraint
+    return type(problem).constraint is not Problem.constraint and hparams.constrain_output and is_searched
 
 
 def _of_terms(problem: Problem, terms: Sequence[OutputTerms | None]) -> Constraints:

@@ -7,7 +7,6 @@ import numpy as np
 
 from t2t.data.lengths import lengths_of
 from t2t.data.reader import SplitReader
-from t2t.inference.output_constraints import declares_constraint
 from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem
@@ -77,7 +76,8 @@ class SplitExamples:
         else:
             if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(
-                    "train: references are read back from ids, so words that the vocabulary lacks count as equal"
+                    "train: references are read back from ids, so words that the vocabulary lacks count as equal, and "
+                    "texts are as it changes them"
                 )
             texts = [problem.decode_target(ids.tolist()) for ids in self.arrays(TARGETS)]
         if not problem.finishes:
@@ -86,10 +86,15 @@ class SplitExamples:
 
     def decode(self, translator: Translator, n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the outputs, see `Translator.translate_ids`."""
-        by_problem = self._problem.finishes or declares_constraint(self._problem)
-        reads_sources = by_problem or changes.get("replace_unknown", translator.hparams.replace_unknown)
-        sources = self.read_sources() if reads_sources and self.read_sources else None
-        return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        sources = self.read_sources() if self.read_sources else None
+        outputs = translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        if cut := sum(one.cut for found in outputs for one in found):
+            extra_length = changes.get("extra_length", translator.hparams.extra_length)
+            log.info(
+                "%s of %s outputs of %s end at their limit, the length of the input and extra_length=%d",
+                f"{cut:,}", f"{sum(map(len, outputs)):,}", self._reader.split, extra_length,
+            )  # fmt: skip
+        return outputs
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:
         """Yields the stored values of a feature, one array per example, without padding."""

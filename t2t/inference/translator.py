@@ -12,15 +12,15 @@ from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import DecodeRequest, Prefixes
-from t2t.inference.hypothesis import Hypothesis
+from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths, positions_in
 from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
-from t2t.specs.constants import EOS_ID, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
@@ -60,9 +60,10 @@ class Translator(PairScorer):
     ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
-        Blank texts are translated, too, where `t2t-decoder` and services write an empty output. A model without inputs
-        (a language model) continues each text. A text has fewer than `n_best` outputs where
-        there are no more; samples come in the order drawn.
+        A blank text has one output, which is empty. A model without inputs (a language model) continues each text. A
+        text has fewer than `n_best` outputs where there are no more; samples come in the order drawn. A text that is
+        too long is cut, with a warning: of an input the beginning is kept, of what a language model continues the end.
+        An output that reaches its limit is `cut`.
 
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
@@ -74,7 +75,8 @@ class Translator(PairScorer):
 
         Raises:
             ArgumentError: `texts` is not a list of texts, or a change is unknown.
-            UserError: a change is out of bounds, or the search has fewer hypotheses than `n_best`.
+            UserError: a change is out of bounds, the search has fewer hypotheses than `n_best`, or the longest output
+                for a text is shorter than `min_output_length`.
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
@@ -102,19 +104,21 @@ class Translator(PairScorer):
         """
         request = self.request(sentences, n_best, sources=sources, **how)
         rows, hparams = request.rows, request.hparams
-        if len(rows) == 0:
-            return []
-        results: list[list[Hypothesis]] = [[] for _ in rows]
-        texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
-        for indices, found in self.engine.decode(request):
-            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(indices)]
+        self.check_min_length(request)
+        results = [[blank_output(hparams)] for _ in sentences]
+        if on_done is not None and len(rows) < len(sentences):
+            on_done(len(sentences) - len(rows))
+        texts: Sequence[str | None] = [None] * len(sentences) if sources is None else sources
+        for indices, found in self.engine.decode(request) if len(rows) else ():
+            numbers = request.sentences[indices]
+            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
             if hparams.alignments or hparams.replace_unknown:
-                read = [(rows[n], texts[n]) for n in indices]
+                read = [(rows[index], texts[n]) for index, n in zip(indices, numbers, strict=True)]
                 outputs = self.aligner.annotate(read, outputs, hparams, self.unknown_dictionary)
             if hparams.token_scores:
-                outputs = self._with_token_scores([rows[n] for n in indices], outputs, hparams)
-            for index, hypotheses in zip(indices, outputs, strict=True):
-                results[index] = hypotheses
+                outputs = self._with_token_scores([rows[index] for index in indices], outputs, hparams)
+            for n, hypotheses in zip(numbers, outputs, strict=True):
+                results[n] = hypotheses
             if on_done is not None:
                 on_done(len(indices))
         return results
@@ -131,14 +135,14 @@ class Translator(PairScorer):
         scored: bool = True,
         **changes,
     ) -> DecodeRequest:
-        """Returns the request to the engine that `translate_ids` makes with these arguments.
+        """Returns the request to the engine that `translate_ids` makes with these arguments, without blank inputs.
 
         Args:
             sentences: lists of ids, cut to `longest_input` with a warning; arrays for inputs that are not text.
             n_best: see `translate`.
             seeds: sampling seed of each sentence, used with `seed`, e.g. its line number; 0, 1, 2, ... by default.
-            sources: the inputs as text, for problems that use them to post-process or to constrain outputs; by default
-                decoded from the ids.
+            sources: the inputs as text, which decide what is blank, and for problems that use them to post-process or
+                to constrain outputs; by default decoded from the ids.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
             constraints: see `translate`.
             scored: whether scores and probabilities are needed; without them an engine may be faster.
@@ -156,17 +160,57 @@ class Translator(PairScorer):
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
-        prefixes = self.forced(prefixes, len(sentences))
+        seeds = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
+        asked = self._not_blank(sentences, sources)
+        if len(asked) < len(sentences):
+            sentences, sources, prefixes, terms = (
+                None if values is None else [values[n] for n in asked]
+                for values in (sentences, sources, prefixes, terms)
+            )
+        prefixes = self.forced(prefixes, len(asked))
         return DecodeRequest(
             rows=self.input_rows(sentences, hparams),
-            seeds=np.arange(len(sentences)) if seeds is None else np.asarray(seeds),
+            seeds=seeds[asked],
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
+            code_length=len(self._output_start),
             constraints=constraints_of(
                 self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
             ),
+            sentences=asked,
         )
+
+    def check_min_length(self, request: DecodeRequest) -> None:
+        """Raises UserError if an output cannot be as long as `min_output_length`, so that none would ever end.
+
+        Constraints are kept to first, so nothing is checked with them.
+        """
+        shortest = request.settings.min_length + 1
+        if shortest == 1 or request.constraints is not None or not self.facts.autoregressive:
+            return
+        size_of = len if self.reads_text else positions_in(self.model)
+        for place, row in enumerate(request.rows):
+            longest = max(size_of(row) + request.hparams.extra_length, 1)
+            if request.prefixes is not None:
+                longest += len(request.prefixes[place]) - request.code_length
+            longest = min(longest, self.facts.longest_sequence or longest)
+            if shortest > longest:
+                raise UserError(
+                    f"min_output_length={shortest - 1}: input {request.sentences[place] + 1} has {size_of(row)} ids, "
+                    f"and with extra_length={request.hparams.extra_length} its longest output has {longest}, end of "
+                    f"sequence included; make min_output_length smaller or extra_length larger"
+                )
+
+    def _not_blank(self, sentences: Sequence[Row], sources: Sequence[str] | None) -> np.ndarray:
+        """Returns the indices of the inputs that are not blank, see `is_blank`; `sources` as in `request`."""
+        if not self.has_inputs or not self.reads_text or INPUTS not in self.problem.encoders:
+            return np.arange(len(sentences))
+        if sources is None:
+            start, decode = self.problem.language_marks().input_start, self.problem.encoders[INPUTS].decode
+            own = (ids[len(start) :] if tuple(ids[: len(start)]) == start else ids for ids in sentences)
+            sources = [decode(ids) for ids in own]
+        return np.array([n for n, text in enumerate(sources) if not self.is_blank(text)], int)
 
     def constrains_outputs(self, n_best: int = 1, **changes) -> bool:
         """Returns whether the problem may constrain outputs, depending on the source; see `translate`."""
@@ -214,7 +258,9 @@ class Translator(PairScorer):
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the largest batches of ids (see `translate_ids`), as many as are decoded in parallel."""
-        self.engine.warm_up(self.request(sentences, n_best))
+        request = self.request(sentences, n_best)
+        if len(request.rows):
+            self.engine.warm_up(request)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.
@@ -225,9 +271,12 @@ class Translator(PairScorer):
             changes: see `translate`, for the model's best.
 
         Raises:
-            UserError: the model has no attention, or a target that `score` refuses, or ids that no output has.
+            UserError: the model has no attention, or a target that `score` refuses, or ids that no output has; or the
+                input is blank and has no target.
         """
         (ids,) = self.encode([source])
+        if target is None and self.is_blank(source):
+            raise UserError(f"{source!r:.60}: a blank input has an empty output, which attends to nothing; give a text")
         if target is None:
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
@@ -294,7 +343,8 @@ class Translator(PairScorer):
         """
         if source is None:
             source = self.problem.decode_input(ids_in) if self.problem.finishes else ""
-        is_class = self.facts.spec.targets.kind == FeatureKind.LABEL
+        kind = self.facts.spec.targets.kind
+        is_class, ends = kind == FeatureKind.LABEL, kind == FeatureKind.TOKENS and self.facts.autoregressive
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
@@ -302,7 +352,8 @@ class Translator(PairScorer):
                 output = self.problem.decode_target(ids[0] if is_class else ids)
                 finished = self.problem.finish(without_surrogates(source), output)
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
-                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired))
+                cut = ends and ids[-1] != EOS_ID
+                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired, cut=cut))
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses

@@ -71,6 +71,11 @@ class CachingLayer(keras.layers.Layer):
 
 def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
     """Returns every `CachingLayer` within a model or a layer, each once."""
+    return [layer for layer in layers_within(root) if isinstance(layer, CachingLayer)]
+
+
+def layers_within(root: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns every layer within a model or a layer, each once, also those that Keras does not track."""
     seen: dict[int, keras.layers.Layer] = {}
 
     def visit(layer):
@@ -80,7 +85,7 @@ def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
                 visit(part)
 
     visit(root)
-    return [layer for layer in seen.values() if isinstance(layer, CachingLayer)]
+    return list(seen.values())
 
 
 def set_passes(root: keras.layers.Layer, passes: int) -> None:

@@ -16,7 +16,9 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.beams import reorder_rows
+from t2t.layers.cache import CachingLayer, layers_within
 from t2t.layers.costs import Costed, without_costs
+from t2t.layers.dropout import SeededLayer
 from t2t.layers.losses import token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
@@ -391,18 +393,26 @@ class SequenceModel(keras.Model):
 
 
 def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dtype: Any) -> SequenceModel:
-    """Returns a model whose weights can be saved and restored, which is by path; see `SequenceModel` for the arguments.
+    """Returns a model whose parts have paths of their own; see `SequenceModel` for the arguments.
+
+    By path, checkpoints hold weights, decoding caches hold entries of layers, and dropout masks differ.
 
     Raises:
-        UserError: several weights have one path; or the class does not accept the hparams or the spec.
+        UserError: several parts have one path; or the class does not accept the hparams or the spec.
     """
     model = model_class(hparams, spec, dtype=dtype)
-    counts = Counter(variable.path for variable in model.variables)
-    if repeated := [path for path, count in counts.items() if count > 1]:
-        raise UserError(
-            f"model {model_class.__name__}: several of its weights have the path {first_few(repeated, ', ')}, and a "
-            f"checkpoint holds one of each path; give each of its layers a name of its own"
-        )
+    layers = layers_within(model)
+    for parts in (
+        model.variables,
+        *([one for one in layers if one.built and isinstance(one, kind)] for kind in (CachingLayer, SeededLayer)),
+    ):
+        counts = Counter(part.path for part in parts)
+        if repeated := [path for path, count in counts.items() if count > 1]:
+            raise UserError(
+                f"model {model_class.__name__}: several parts have the path {first_few(repeated, ', ')}, by which "
+                f"checkpoints hold weights, caches hold states and dropout masks differ; give each layer a name of its "
+                f"own"
+            )
     return model
 
 

@@ -13,6 +13,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import ClassVar
 
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
@@ -44,11 +45,14 @@ class AlgorithmicProblem(Text2Text):
     train_size = 100_000
     dev_size = 10_000
     metrics = ("accuracy_per_sequence", "accuracy")
+    _declares_max_length: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        """Sets `max_length` to the longest dev example, end of sequence included, so that no example is dropped."""
+        """Sets `max_length` to the longest dev example with its end of sequence, unless a class declares another."""
         super().__init_subclass__()
-        cls.max_length = cls.dev_length + 1
+        cls._declares_max_length = cls._declares_max_length or "max_length" in vars(cls)
+        if not cls._declares_max_length:
+            cls.max_length = cls.dev_length + 1
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's outputs."""

@@ -269,7 +269,7 @@ def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str,
 
     Fields that the first versions did not record are left out, so that their runs recognise their data.
     """
-    splits = {name: dataclasses.replace(split, unknown={}) for name, split in manifest.splits.items()}
+    splits = {name: dataclasses.replace(split, unknown={}, normalized={}) for name, split in manifest.splits.items()}
     former = dataclasses.replace(manifest, written_by="", raw_files={}, declared={}, splits=splits)
     without: dict[str, Any] = {
         part: {name: value for name, value in getattr(former, part).items() if name not in file_names}

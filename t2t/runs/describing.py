@@ -25,6 +25,7 @@ from t2t.runs.recording import joined_spec
 from t2t.runs.sampled_candidates import widest_rows
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
+from t2t.runs.warm_start import check_start
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters
@@ -200,6 +201,7 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
         UserError: a wrong name or value, different data, or a problem whose features are known only from its data.
     """
     resolved = resolve(request)
+    check_start(resolved, settings)
     if missing := find_missing_data(resolved.request):
         with memory_errors_as_machine_errors("the model", "make it smaller"):
             return _nominal_lines(resolved, settings, missing)

@@ -126,7 +126,7 @@ def _without_start(hypothesis: Hypothesis, start: tuple[int, ...]) -> Hypothesis
 
 def find_fault(hypothesis: Hypothesis, max_length: int) -> str:
     """Returns why an output, without a language code, cannot be a training target; empty where it can."""
-    if hypothesis.ids == (EOS_ID,):
+    if hypothesis.ids in ((), (EOS_ID,)):
         return "empty"
     if hypothesis.ids[-1:] != (EOS_ID,):
         return "unfinished at its longest length"

@@ -59,4 +59,4 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
 
 
 def _without_end(ids: tuple[int, ...]) -> tuple[int, ...]:
-    return ids[:-1] if ids[-1] == EOS_ID else ids
+    return ids[:-1] if ids[-1:] == (EOS_ID,) else ids

@@ -8,6 +8,7 @@ from typing import Any
 from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import Features, extreme_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
+from t2t.data.tally import report_normalized
 from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -81,7 +82,7 @@ def build_parts(
         batches = build_training_batches(one, own, settings.seed, _curriculum(own, per_update))
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
-        _report_longer(batches, one, own.max_length, is_new)
+        _report_examples(batches, one, own.max_length, is_new)
         best_metric = resolve_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
@@ -122,8 +123,14 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
     return name
 
 
-def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
-    """Warns of training examples above `max_length`; raises UserError if a new run would skip half of all examples."""
+def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
+    """Warns of training texts that the vocabulary changes, and of examples above `max_length`.
+
+    Raises:
+        UserError: a new run would skip half of all examples.
+    """
+    train = data.manifest.split(TRAIN)
+    report_normalized(TRAIN, train.normalized, train.examples)
     longer, count = batches.skipped + batches.shortened, len(data.readers[TRAIN])
     if not longer:
         return

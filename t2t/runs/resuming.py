@@ -59,8 +59,8 @@ def fill_from_run(request: Request, reads_data: bool = True) -> Request:
 def fill_from_start(request: Request, source: str) -> Request:
     """Returns a request with missing names filled in from the run whose weights a warm start takes, if there is one.
 
-    A set from the run comes with its hparams of the network, a problem with its options, and both with the hparams of
-    mixtures; those of the request take precedence. All else is of the new run: how it trains, and `data_dir`.
+    A set from the run comes with its hparams of the network, and of mixtures if the problem is the run's, too; those of
+    the request take precedence. All else is of the new run: how it trains, its data and the options of the problem.
 
     Args:
         request: as the user gave it, and filled in from the run in the output directory if that has begun.
@@ -79,8 +79,6 @@ def fill_from_start(request: Request, source: str) -> Request:
             return request
     record = RunDir.open(run).record
     changes = {name: getattr(record, name) for name in names}
-    if "problem" in changes:
-        changes["problem_options"] = {**record.problem_options, **request.problem_options}
     if "hparams_set" in changes:
         sections = ("model", "mixture") if "problem" in changes else ("model",)
         theirs = {name: value for section in sections for name, value in record.hparams.get(section, {}).items()}

@@ -17,8 +17,11 @@ from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
+from t2t.hparams.base import HParams
+from t2t.runs.names import Resolved, problems_of
 from t2t.runs.run_checks import find_source
 from t2t.runs.settings import Settings
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.shared import shared_ids
 from t2t.text.vocabulary_files import describe_encoders
@@ -72,6 +75,32 @@ class WarmStart:
         }
 
 
+def check_start(resolved: Resolved, settings: Settings) -> None:
+    """Checks a warm start as far as it is known before there is data: hours of generating it may follow.
+
+    Raises:
+        UserError: no such checkpoint, or hparams that give its weights another meaning.
+    """
+    request, problems = resolved.request, problems_of(resolved.request)
+    specs = tuple(spec for problem in problems if (spec := problem.declared_spec()) is not None)
+    if not settings.warm_start_from or len(specs) < len(problems) or RunDir.has_begun(request.output_folder):
+        return
+    spec = specs[0] if len(specs) == 1 else ProblemSpec(name=request.problem, members=specs)
+    store, which = find_source(settings.warm_start_from)
+    asked = f"--warm_start_from={settings.warm_start_from}"
+    _check_meaning(store.load(which, parts=()), resolved.model_class, resolved.hparams, spec, asked)
+
+
+def _check_meaning(
+    checkpoint: Checkpoint, model_class: type[Any], hparams: HParams, spec: ProblemSpec, asked: str
+) -> bool:
+    """Calls `check_same_meaning` with what the model reads."""
+    unread = {*model_class.unread_hparams(spec)}
+    if not any(one.shared_vocabulary for one in spec.members or [spec]):
+        unread.add("shared_embedding")
+    return architectures.check_same_meaning(checkpoint, hparams, unread, asked)
+
+
 def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
     """Copies those weights of a checkpoint or run that fit into a new run.
 
@@ -85,9 +114,6 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     store, which = find_source(settings.warm_start_from)
     optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
-    # the base of adapters is compared with more, see `_base_of`
-    if not step.adapters and not architectures.check_same_meaning(checkpoint, step.model.hparams, asked):
-        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
@@ -101,6 +127,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
     base = _base_of(step, checkpoint, report, asked) if step.adapters else None
+    if not _check_meaning(checkpoint, type(step.model), step.model.hparams, step.model.spec, asked):
+        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
     rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0

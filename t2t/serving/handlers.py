@@ -1,6 +1,7 @@
 """Request handlers: translation, the interfaces of TensorFlow Serving and OpenAI, and the state of the service."""
 
 import time
+from collections import Counter
 from email.message import Message
 from typing import Any
 
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.files.lines import on_one_line
+from t2t.files.lines import lines_of_bytes, on_one_line
 from t2t.serving import plain_answers, plain_requests
 from t2t.serving.address import EVENTS, HTML, TEXT
 from t2t.serving.events import event_response, text_pieces
@@ -87,8 +88,11 @@ def _version(service: Service, request: Request) -> ServedModel:
 async def predict(service: Service, request: Request) -> Response:
     """Answers `POST /v1/models/NAME:predict`."""
     model = _version(service, request)
-    texts, by_rows = plain_requests.prediction_texts(plain_requests.read_json(await service.body(request)))
-    answers = await service.answers(model, service.questions(model, texts))
+    data = plain_requests.read_json(await service.body(request))
+    texts, by_rows = plain_requests.prediction_texts(data)
+    truncate = plain_requests.option(data, plain_requests.TRUNCATE)
+    questions = await run_in_threadpool(service.questions, model, texts, truncate=truncate)
+    answers = await service.answers(model, questions)
     return JSONResponse(plain_answers.prediction(answers, by_rows))
 
 
@@ -101,7 +105,7 @@ async def translate(service: Service, request: Request) -> Response:
     asked = plain_requests.translation_request(data)
     model = service.model(_asked_model(request, data))
     how = (asked.texts, asked.n_best, asked.changes, None, asked.terms)
-    questions = await run_in_threadpool(service.questions, model, *how)  # large constraints take time
+    questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream or EVENTS in request.headers.get("accept", ""):
         plain_requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
@@ -129,13 +133,17 @@ def _asked_model(request: Request, data: dict[str, Any]) -> Any:
 
 
 async def _translate_lines(service: Service, request: Request, body: bytes) -> Response:
-    lines = body.decode("utf-8", "replace").split("\n")
-    ended = [""] if len(lines) > 1 and not lines[-1] else []
-    lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
-    texts = plain_requests.texts_of(lines, "lines")
+    packing = request.headers.get("content-encoding", "").lower()
+    if packing not in ("", "identity", "gzip", "x-gzip"):
+        raise HTTPException(415, f"content-encoding {packing!r:.60}: lines are plain or gzip; send them so")
+    lines, is_ended = lines_of_bytes(body, Counter(), "the body", service.limits.most_bytes)
     model = service.model(request.query_params.get("model"))
-    answers = await service.answers(model, service.questions(model, texts, 1))
-    return PlainTextResponse("\n".join([on_one_line(answer.hypotheses[0].text) for answer in answers] + ended))
+    given = {name: {"true": True, "false": False}.get(value, value) for name, value in request.query_params.items()}
+    truncate = plain_requests.option(given, plain_requests.TRUNCATE)
+    questions = await run_in_threadpool(service.questions, model, lines, 1, truncate=truncate)
+    answers = await service.answers(model, questions)
+    written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
+    return PlainTextResponse("\n".join(written) + "\n" * is_ended, headers=plain_answers.cut_lines(answers))
 
 
 async def _translation_events(service: Service, model: ServedModel, question: Question, is_one: bool):
@@ -165,7 +173,7 @@ async def _complete(
 ) -> Response:
     n = asked.n or 1
     how = (asked.texts, n, asked.changes, asked.most_tokens, asked.terms)
-    questions = await run_in_threadpool(service.questions, model, *how)  # long texts and large constraints take time
+    questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream:
         text = plain_requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)

@@ -25,8 +25,10 @@ class TextEncoder(ABC):
     """Name of this kind of vocabulary, as `--vocab_kind` has it."""
     file_suffix: ClassVar[str]
     """Ending of the file that holds one, with its dot."""
-    lossless: ClassVar[bool] = True
+    lossless: bool = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
+    normalizes: bool = False
+    """Whether encoding replaces characters of texts, such as capitals by small letters."""
     unknown_id: int | None = None
     """Id of words that the vocabulary lacks; None if it has no such id."""
     languages: LanguageCodes | None = None
@@ -101,6 +103,10 @@ class TextEncoder(ABC):
         """Encodes many strings for training: (length,) int32 each, end of sequence included."""
         rows = [[*ids, EOS_ID] for ids in self.encode_batch(texts)]
         return cut(np.fromiter(chain.from_iterable(rows), np.int32), map(len, rows))
+
+    def count_changed(self, texts: Sequence[str]) -> int:
+        """Returns how many texts are other ones after encoding and decoding."""
+        return sum(self.decode(ids) != text for ids, text in zip(self.encode_batch(texts), texts, strict=True))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of a model's output ids: up to end of sequence, without padding."""

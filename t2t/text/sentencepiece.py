@@ -1,8 +1,8 @@
 """Pieces of words by byte-pair encoding, with a fallback to bytes for text that the pieces do not cover.
 
 Byte-pair encoding of words: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; the
-trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). Nothing is normalised and no white space is
-lost: `decode(encode(text)) == text` for every valid Unicode text.
+trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). What is built here normalises nothing and
+loses no white space: `decode(encode(text)) == text` for every valid Unicode text.
 """
 
 import functools
@@ -37,6 +37,8 @@ _TRAINER_THREADS = 2
 """Fixed, since it is written into the model: one corpus gives one file on every machine."""
 _IDENTITY = b"\x1a\x0e\n\x08identity\x12\x00 \x00"
 """Last bytes of a model file without normalisation: its field 3, which changes no character and drops no space."""
+_NORMALIZER, _DENORMALIZER, _RULES = 3, 5, 2
+"""Numbers of the fields of a model with a normalizer, and of the field with the compiled rules of one."""
 _PROBE = f" a  {PIECE_MARKER}{ESCAPE}\t\u00e9\u4e2d "
 
 
@@ -59,8 +61,10 @@ def unescape(text: str) -> str:
 class SentencePieceEncoder(TextEncoder):
     """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, reserved texts, bytes, pieces.
 
+    A model of another trainer may normalize characters (nfkc, nfkc_cf, rules of its own); then it is not lossless.
+
     Args:
-        model: a SentencePiece model file's content, made by `build`.
+        model: a SentencePiece model file's content.
 
     Raises:
         UserError: the model is damaged, numbers its reserved pieces in another way, or loses text.
@@ -72,6 +76,8 @@ class SentencePieceEncoder(TextEncoder):
     def __init__(self, model: bytes):
         self._model = bytes(model)
         self._processor = _load(self._model)
+        self.normalizes = _normalizes(self._model)
+        self.lossless = not self.normalizes
         self.spelled: dict[int, list[int]] = {}
         """Of the user-defined pieces that are `unspelled`: the ids of their characters, which texts have instead."""
 
@@ -193,6 +199,40 @@ class SentencePieceEncoder(TextEncoder):
                 size, "no less than" if size < encoder.vocab_size else "no more than", encoder.vocab_size,
             )  # fmt: skip
         return encoder
+
+
+def _normalizes(model: bytes) -> bool:
+    """Returns whether a model has rules that replace characters before a text is split, or after pieces are joined."""
+    if model.endswith(_IDENTITY):  # those that are built here, without parsing all of their pieces
+        return False
+    specs = [content for number, content in _fields(model) if number in (_NORMALIZER, _DENORMALIZER)]
+    return any(number == _RULES and rules for spec in specs for number, rules in _fields(spec))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields number and content of the fields of a protocol buffer that are texts, bytes or messages."""
+    place = 0
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte, place = message[place], place + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        number, kind = divmod(varint(), 8)
+        if kind == 2:
+            size = varint()
+            yield number, message[place : place + size]
+            place += size
+        elif kind == 0:
+            varint()
+        else:
+            place += 8 if kind == 1 else 4
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

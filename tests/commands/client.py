@@ -15,18 +15,8 @@ import sys
 SERVER = "T2T_TESTS_COMMANDS"
 """Environment variable with the address of a server, and the variables that its imports have seen, as JSON."""
 IMPORT_VARIABLES = (
-    "TF_CPP_",
-    "TF_ENABLE_",
-    "TF_XLA_",
-    "KERAS_",
-    "XLA_",
-    "JAX_",
-    "OMP_",
-    "PYTHON",
-    "LD_",
-    "LC_",
-    "CUDA_",
-)
+    "TF_CPP_", "TF_ENABLE_", "TF_XLA_", "KERAS_", "XLA_", "JAX_", "OMP_", "PYTHON", "LD_", "LC_", "CUDA_",
+)  # fmt: skip
 """Beginnings of the names of environment variables that imports read, so that each of their values needs a server."""
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 LIMITS = ("RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_CORE")

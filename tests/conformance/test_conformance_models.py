@@ -16,6 +16,7 @@ from t2t.decoding.settings import SearchSettings
 from t2t.inference.search_batch import concat_batches
 from t2t.inference.tensorflow import batch_search
 from t2t.layers.attention_record import recorded_attention
+from t2t.layers.costs import Costed
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -111,11 +112,20 @@ def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case, grown)
 
 
 @every_kind
-def test_gradients_reach_every_weight_and_a_row_of_padding_changes_no_loss(model):
-    features = features_of(model)
+def test_the_loss_is_the_cross_entropy_of_the_logits_and_its_gradients_reach_every_weight(model, features, logits):
+    """And costs, if there are any; beside a row of padding, which adds nothing."""
+    given = features_of(model)
+    if model.spec.targets.kind == FeatureKind.TOKENS:
+        given = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in given.items()}
     with tf.GradientTape() as tape:
-        loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
-    assert float(tokens) == data_of(features).sum()
+        body = model.body(given)
+        loss_sum, count = model.loss_sum(body, given["targets"])
+    if model.mask_predicts:  # whose loss is not of the logits
+        expected, _ = total_loss(model, features)
+    else:
+        cost = float(body.cost + count * body.cost_per_target) if isinstance(body, Costed) else 0.0
+        expected = cross_entropy(numpy(logits), features) + cost
+    assert (float(loss_sum), float(count)) == (pytest.approx(expected, rel=1e-4), data_of(features).sum())
     gradients = tape.gradient(loss_sum, [v.value for v in model.trainable_variables])
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         assert gradient is not None, variable.path
@@ -123,9 +133,14 @@ def test_gradients_reach_every_weight_and_a_row_of_padding_changes_no_loss(model
         assert np.isfinite(steepest), variable.path
         least = 1e-4 if is_of_texts(model) else 0.0 if "noise_kernel" in variable.path else 1e-6
         assert steepest > least or OFFSET_OF_ALL_SCORES in variable.path, variable.path
-    if model.spec.targets.kind == FeatureKind.TOKENS:
-        empty = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in features.items()}
-        assert total_loss(model, empty) == (pytest.approx(float(loss_sum), rel=1e-5), float(tokens))
+
+
+def cross_entropy(logits, features):
+    """Returns the sum over all targets, a tenth of which is smoothed over all classes."""
+    log_probs = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    log_probs = log_probs - logits.max(-1, keepdims=True)
+    gold = np.take_along_axis(log_probs, features["targets"][..., None], axis=-1)[..., 0]
+    return -(0.9 * gold + 0.1 * log_probs.mean(-1))[data_of(features)].sum()
 
 
 @pytest.mark.slow
@@ -173,12 +188,12 @@ def tolerance(model):
 
 @every_kind
 def test_neither_the_padding_nor_the_rest_of_a_batch_changes_the_logits_of_a_row(model, features, logits):
-    """That with the shortest input, by itself and without padding."""
+    """The row with the longest input is computed by itself, without padding."""
     kinds = {name: feature.kind for name, feature in model.spec.features.items()}
-    row = {name: array[1] for name, array in features.items()}
+    row = {name: array[2] for name, array in features.items()}
     row = {name: array[: length_of(array)] if kinds[name] in LENGTHS else array for name, array in row.items()}
     alone = numpy(model({name: array[None] for name, array in row.items()}))[0]
-    found = numpy(logits)[1]
+    found = numpy(logits)[2]
     np.testing.assert_allclose(found[: len(alone)] if alone.ndim > 1 else found, alone, **tolerance(model))
 
 

@@ -180,7 +180,7 @@ def test_adapters_without_a_base_are_refused(make_run, tmp_path):
             ["lora_rank=2", "frozen_weights=table", "objective=minimum_risk"],
         ),
         ({}, {"num_heads": 4}, ["lora_rank=2", "step-00000002", "num_heads=2", "num_heads=4"]),
-        ({}, {"hidden_size": 16}, ["lora_rank=2", "step-00000002"]),
+        ({}, {"shared_embedding": False}, ["lora_rank=2", "step-00000002"]),
     ],
 )
 def test_what_cannot_go_with_adapters_and_bases_of_other_models_are_named(

@@ -18,11 +18,9 @@ from benchmarks.gpu.sizes import SIZES
 from benchmarks.known_answers import evalb
 from benchmarks.pages import CHROMIUM
 from t2t.cli import evalb as evalb_command
+from tests.integration.test_scores import GOLD, ROW, TEST
 
 ROOT = Path(__file__).parents[2]
-GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
-TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"
-ROW = "   1    3    0   50.00  66.67     2      4    3      1      3     3   100.00\n"
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Every Tensor2Tensor command in docs/coming_from.md runs, with a small run in place of the WMT run."""
 
 import http.server
-import importlib
 import json
 import re
 import shlex
@@ -11,7 +10,7 @@ import threading
 import pytest
 
 from t2t.cli.common import parse
-from tests.in_process import call
+from tests.in_process import call, module_of
 from tests.readme import ROOT
 
 PAGE = (ROOT / "docs/coming_from.md").read_text(encoding="utf-8")
@@ -20,11 +19,6 @@ COMMANDS = re.findall(r"^\| `(t2t-[^`]+)` \|", SECTION, re.M)
 RUN = re.search(r"`\$RUN` stands for `([^`]+)`", SECTION)[1].replace("\n", " ")
 NEEDS_MODEL = re.compile(r"\$RUN|translate-all")
 """Commands that load TensorFlow."""
-
-
-def module_of(name):
-    door = (ROOT / "bin" / name).read_text(encoding="utf-8")
-    return importlib.import_module(re.search(r"from (t2t\.cli\.\w+) import main", door)[1])
 
 
 @pytest.fixture(scope="module")

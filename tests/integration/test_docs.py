@@ -2,7 +2,6 @@
 
 import gzip
 import importlib
-import importlib.metadata
 import re
 import shlex
 import shutil
@@ -11,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import t2t
 from t2t.cli.common import parse
+from tests.in_process import module_of
 from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened, succeed
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
@@ -225,22 +226,28 @@ def commands_of(page):
                     yield [Path(words[0]).name, *words[1:]]
 
 
-def command_module(command):
-    """Returns the module behind a console script."""
-    (script,) = importlib.metadata.entry_points(group="console_scripts", name=command)
-    return importlib.import_module(script.module)
-
-
 @pages
 def test_flags_exist(page):
     for words in commands_of(page):
-        module = command_module(words[0])
+        module = module_of(words[0])
         given = [word for word in words if not word.startswith("--config=")]  # whose file a run of the page writes
         parse(module.build_flags(), given, "", module.main.positional)
 
 
 def test_flags_that_are_named_exist():
-    known = {"flag_name", "help"}.union(*(command_module(path.name).build_flags() for path in (ROOT / "bin").iterdir()))
+    known = {"flag_name", "help"}.union(*(module_of(path.name).build_flags() for path in (ROOT / "bin").iterdir()))
     for page in PAGES:
         for name in re.findall(r"`--([a-z][\w-]*)", without_blocks(page)):
             assert name.replace("-", "_") in known, f"{page.name} names --{name}"
+
+
+# === docs/weights.md: its code, which needs only numpy and safetensors, gives the library's probabilities ===
+
+
+def test_the_code_of_the_page_computes_the_model_without_the_library(tiny_run, tmp_path):
+    shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+    code = "import sys\nsys.modules['t2t'] = sys.modules['tensorflow'] = None\n"
+    done = execute("python", code + block("weights", page=ROOT / "docs/weights.md"), tmp_path, is_warm=False)
+    assert done.returncode == 0, done.stderr
+    translator = t2t.load(str(tiny_run.output_dir))
+    assert float(done.stdout) == pytest.approx(translator.score_ids([[3, 4, 5]], [[5, 4, 3]])[0], abs=1e-4)

@@ -43,6 +43,17 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
     assert float(all_updates) / float(one) == pytest.approx(200, rel=0.05)
 
 
+def test_a_warm_start_alone_has_the_network_of_its_run_and_no_other(tiny_run, describe, tmp_path):
+    start = f"--warm_start_from={tiny_run.output_dir}"
+    said = describe(start, data_dir=tiny_run.data_dir)
+    assert "problem text2text_files, model transformer, hparams set transformer_tiny" in said
+    (changed,) = re.findall(r"^changed hparams: (.*)$", said, re.M)
+    assert "num_heads=2 (was 4)" in changed
+    assert "batch_size" not in changed
+    flags = [*tiny_run.train_flags, "--hparams=norm_position=pre", start, f"--output_dir={tmp_path}/run", "--dry_run"]
+    refuses(trainer, f"{start}: norm_position=post norm_position=pre", *flags)
+
+
 def test_a_model_of_loops_says_that_they_are_not_counted(tiny_run, describe):
     shared = [flag for flag in tiny_run.train_flags if not flag.startswith(("--model", "--hparams"))]
     said = describe(*shared, "--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny")
@@ -97,8 +108,9 @@ def test_precisions_and_batch_sizes_are_described_in_their_own_words(tiny_run, t
     said = describe(*SET, "--problem=wmt_ende_tokens_8k", data, "--hparams=precision=tensorfloat32")
     assert re.search(r"^parameters: [\d,]+; tensorfloat32 on CPU:0$", said, re.M)
     images = ["--problem=image_mnist_t10k", "--model=xception", "--hparams_set=xception_mnist"]
-    said = describe(*images, data, "--hparams=batch_size=16,train_steps=5")
-    assert "changed hparams: batch_size=16 examples (was 64), train_steps=5 (was 1000)\n" in said
+    said = describe(*images, data, "--hparams=batch_size=16,train_steps=5,hidden_size=16,num_hidden_layers=1")
+    for changed in ("batch_size=16 examples (was 64)", "train_steps=5 (was 1000)"):
+        assert changed in said
     said = describe(*tiny_run.train_flags, "--hparams=decode_batch_size=8")
     assert "decode_batch_size=8 (was " in said
     assert " batch_size=256 padded tokens per side (was " in said

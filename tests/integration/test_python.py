@@ -1,5 +1,6 @@
 """`import t2t`: the commands as functions, the page on them, and the notebook."""
 
+import os
 import re
 import signal
 import subprocess
@@ -21,16 +22,21 @@ from tests.readme import ROOT, block, execute, succeed
 from tests.registrations import forgotten
 
 
-def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long():
+def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long(tmp_path):
     """So that a folder of many runs opens at once; names of a folder of one's own are listed, too."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text(
+        'import t2t\n\n\n@t2t.register_problem\nclass MyWords(t2t.Text2Text):\n    """Words."""\n'
+    )
     modules = ("t2t.runs.data", "t2t.cli.insight", "t2t.serving.app", "t2t.serving.insight.routes")
     code = (
         f"import sys, t2t, t2t.serving.insight.opened_data, {', '.join(modules)}; t2t.registered('model')\n"
-        "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})\n"
-        "print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
+        "print([*t2t.registered('problem', 'my_', usr_dir='mine')])\n"
+        "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "set()\n['my_reverse_words']\n"
+    there = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **there)
+    assert done.stdout == "['my_words']\nset()\n"
 
 
 def digits(folder):
@@ -41,12 +47,13 @@ def digits(folder):
     return (problem, "transformer", "transformer_tiny"), options, data_dir
 
 
-def test_names_come_with_a_line_on_each():
+def test_names_come_with_a_line_on_each_and_mistakes_are_what_the_page_says(tmp_path):
     assert "transformer" in t2t.registered("model")
     assert list(t2t.registered("hparams", "quickstart")) == ["transformer_quickstart"]
     assert all(t2t.registered("problem", "translate_").values())
     with refused("'models'", "problem", "model"):
         t2t.registered("models")
+    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.slow  # that functions train, resume and export without a command
@@ -96,10 +103,6 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
     assert done.stdout.startswith("no data of translate_ende_numbers in none; make it with t2t.generate_data(")
     assert done.stdout.endswith(" set()\n")
     assert not (tmp_path / "run").exists()
-
-
-def test_mistakes_are_what_the_page_says(tmp_path):
-    succeed(block("mistakes", page=ROOT / "docs/python.md"), tmp_path, "python", is_warm=False)
 
 
 @pytest.mark.exhaustive  # that the program of the page runs, with four updates per training

@@ -62,6 +62,8 @@ def lines_of(path):
 
 
 # === The commands ===
+#
+# Long trainings are replaced by six updates of a model of width 16 on made-up examples.
 
 
 def test_every_marked_block_is_run_somewhere():
@@ -152,7 +154,6 @@ def test_look_and_align(with_run):
 
 @pytest.mark.slow  # that the blocks on a corpus and its student run
 def test_multi30k(folder):
-    """The long training is replaced by six updates of a model of width 16 on 300 made-up pairs."""
     printed = run(folder, "multi30k", short=True)
     assert re.search(r"BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:", printed)
     assert len(lines_of(folder / "test.de")) == 9
@@ -165,7 +166,6 @@ def test_multi30k(folder):
 
 @pytest.mark.slow  # that the blocks on own files lead from training to exports, adapters, rewards and scores
 def test_own_files(folder):
-    """The long trainings are replaced by six updates of a model of width 16 on 300 made-up pairs, with checkpoints."""
     run(folder, "own-files", short=True)
     assert len(lines_of(folder / "dev.out")) == 12
     printed = run(folder, "export").splitlines()
@@ -205,7 +205,6 @@ def test_own_files(folder):
 
 @pytest.mark.slow  # that a classifier begins with the weights of a masked model
 def test_pretraining(folder):
-    """The long trainings are replaced by six updates of a model of width 16 on made-up texts."""
     texts = lines_of(folder / "train.src")
     for name, rows in (("train", texts[:250]), ("dev", texts[250:])):
         (folder / f"texts.{name}").write_text("".join(f"{row}\n" for row in rows))
@@ -221,7 +220,6 @@ def test_pretraining(folder):
 
 @pytest.mark.slow  # that the block on parsing runs
 def test_parsing(folder):
-    """The long training is replaced by six updates of a model of width 16 on made-up trees."""
     rng = random.Random(0)
     for name, size in (("train", 200), ("dev", 10)):
         pairs = [(rng.choice(("a", "the")), rng.choice(("dog", "cat"))) for _ in range(size)]
@@ -237,7 +235,6 @@ def test_parsing(folder):
 
 @pytest.mark.slow  # that the blocks on speech run
 def test_speech(folder):
-    """The long trainings are replaced by six updates of models of width 16 on tones of 20 to 30 ms."""
     rng = random.Random(0)
     for split, size in (("train", 40), ("dev", 4)):
         lines = []
@@ -264,7 +261,6 @@ def test_speech(folder):
 
 @pytest.mark.slow  # that the blocks on video run
 def test_video(folder):
-    """The long trainings are replaced by six updates of models of width 16 on made-up digits."""
     rng = np.random.default_rng(0)
     for stem, size in (("train", 60), ("t10k", 5)):
         images, labels = rng.integers(0, 256, (size, 28, 28)), rng.integers(0, 10, size)

@@ -65,8 +65,8 @@ def machine(tmp_path, monkeypatch):
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     for name in ("trainer", "datagen", "decoder"):
-        run = f'{sys.executable} {tmp_path}/stand_in.py {name} "$@" && exit "${{TRAINER_STATUS:-0}}"'
-        program(tmp_path, f"t2t-{name}", run)
+        fails = '[ -z "$TRAINER_STATUS" ] || exit "$TRAINER_STATUS"'
+        program(tmp_path, f"t2t-{name}", f'{fails}\nexec {sys.executable} {tmp_path}/stand_in.py {name} "$@"')
     (tmp_path / ".venv/bin/activate").write_text(f"PATH={tmp_path}/.venv/bin:$PATH\n")
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)

@@ -138,7 +138,7 @@ DOOR_MUTATIONS = mutations(
      "test_serving_openai::test_more_streams_than_allowed_are_answered_429_and_closing_ends_them"),
     ("text can end a script element", "A sentence with a closing tag becomes markup of the page.",
      "t2t/serving/insight/page.py", r'text.replace("<", "\\u003c").replace(">"', 'text.replace(">"',
-     "test_serving_insight_figures::test_hostile_text_stays_text"),
+     "test_serving_insight_figures::test_hostile_text_stays_text_and_scripts_never_read_it_as_markup"),
     ("spikes are lost from curves", "A loss that jumped for one update looks as if it had not.",
      "t2t/serving/insight/thinning.py", "for pick in (np.argmin, np.argmax)]", "for pick in (np.argmin,)]",
      "test_serving_insight_curves"),

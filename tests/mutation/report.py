@@ -52,13 +52,8 @@ def summary(results: Sequence[Result]) -> str:
 def write_json(results: Sequence[Result], path: Path) -> None:
     """Writes the results for a program to read."""
     rows = [
-        {
-            "mutation": result.mutation.name,
-            "package": result.mutation.package,
-            "verdict": result.verdict,
-            "reason": result.reason,
-            "seconds": round(result.seconds, 1),
-        }
+        {"mutation": result.mutation.name, "package": result.mutation.package, "verdict": result.verdict,
+         "reason": result.reason, "seconds": round(result.seconds, 1)}
         for result in results
-    ]
+    ]  # fmt: skip
     path.write_text(json.dumps(rows, indent=2) + "\n")

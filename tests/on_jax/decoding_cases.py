@@ -61,7 +61,10 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
     engine.read_shortlist = lambda: shortlist
     hparams = dataclasses.replace(HPARAMS, shortlist=shortlist is not None)
     seeds, found = 100 + np.arange(len(sources)), {}
-    request = DecodeRequest(rows=sources, seeds=seeds, settings=settings, hparams=hparams, prefixes=prefixes)
+    request = DecodeRequest(
+        rows=sources, seeds=seeds, sentences=np.arange(len(sources)), settings=settings, hparams=hparams,
+        prefixes=prefixes,
+    )  # fmt: skip
     for indices, result in engine.decode(request):
         for place, index in enumerate(indices):
             ids = [row[:length] for row, length in zip(result.ids[place], result.lengths[place], strict=True)]

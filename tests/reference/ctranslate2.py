@@ -86,6 +86,16 @@ def greedy(folder, source, most, hidden):
     return found.hypotheses[0]
 
 
+def attention(folder, source, most):
+    """Returns the tokens of a greedy output, and the attention that they pay to the source, (T, S)."""
+    model = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
+    (found,) = model.translate_batch(
+        [source], beam_size=1, min_decoding_length=most, max_decoding_length=most, return_attention=True,
+        suppress_sequences=[["<s>"], ["<blank>"], ["<unk>"]],
+    )  # fmt: skip
+    return found.hypotheses[0], np.array(found.attention[0])
+
+
 def _fill_attention(rng, attention, rows):
     _fill_norm(rng, attention.layer_norm)
     for linear, size in zip(attention.linear, (*rows, WIDTH), strict=True):

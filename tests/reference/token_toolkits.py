@@ -97,8 +97,10 @@ def write_eole(folder, network, tokens, model=None, one_table=False):
         "embeddings": {"position_encoding_type": "SinusoidalInterleaved"},
         "share_embeddings": one_table, "share_decoder_embeddings": one_table,
     }  # fmt: skip
+    for name, value in (model or {}).items():
+        settings[name] = settings[name] | value if isinstance(value, dict) else value
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"model": settings | (model or {})}))
+    (folder / "config.json").write_text(json.dumps({"model": settings}))
     (folder / "vocab.json").write_text(json.dumps({"src": tokens[0], "tgt": tokens[1], "decoder_start_token": "<s>"}))
     save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, folder / "model.00.safetensors")
 

@@ -32,6 +32,7 @@ def main() -> None:
         "classes": [type(model).__name__, type(tokenizer).__name__],
         "loading": {kind: sorted(map(str, names)) for kind, names in loading.items() if names and "keys" in kind},
         "ids": [tokenizer(text).input_ids for text in job["texts"]],
+        "texts": [tokenizer.decode(ids, skip_special_tokens=True) for ids in job["ids"]],
     }
     with torch.inference_mode():
         answers["outputs"] = {beams: _outputs(model, tokenizer, job, beams) for beams in job["beams"]}
@@ -57,21 +58,24 @@ def _alike(job: dict[str, Any]) -> Iterator[list[int]]:
 
 
 def _search(model: Any, tokenizer: Any, rows: list[list[int]], limit: int, beams: int) -> Iterator[Output]:
-    """Yields outputs; the score is the log-probability for greedy search, and transformers' own for beam search."""
+    """Yields outputs; the score is the log-probability for greedy search, and transformers' own for beam search.
+
+    The text is that of the whole sequence, with the id that the decoder starts with, as the model card prints it.
+    """
     written = model.generate(
         input_ids=torch.tensor(rows), attention_mask=torch.ones(len(rows), len(rows[0]), dtype=torch.long),
         num_beams=beams, do_sample=False, max_new_tokens=limit, return_dict_in_generate=True,
         output_logits=beams == 1, output_scores=beams > 1,
     )  # fmt: skip
     eos = model.config.eos_token_id
-    for place, ids in enumerate(written.sequences[:, 1:].tolist()):
+    for place, (start, *ids) in enumerate(written.sequences.tolist()):
         ids = ids[: ids.index(eos) + 1] if eos in ids else ids
         if beams == 1:
             logits = torch.stack([step[place] for step in written.logits[: len(ids)]]).double()
             score = torch.log_softmax(logits, -1).gather(-1, torch.tensor(ids)[:, None]).sum()
         else:
             score = written.sequences_scores[place]
-        yield ids, score.item(), tokenizer.decode(ids, skip_special_tokens=True)
+        yield ids, score.item(), tokenizer.decode([start, *ids], skip_special_tokens=True)
 
 
 if __name__ == "__main__":

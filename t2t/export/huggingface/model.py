@@ -20,14 +20,24 @@ from t2t.export.huggingface.network import Network, model_complaints
 from t2t.export.huggingface.t5 import t5_complaints, t5_network
 from t2t.export.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
 from t2t.export.job import Export, ExportJob, Trial
-from t2t.export.made_inputs import example_text
-from t2t.export.parity import GREEDY, UNCONSTRAINED, Answer, Parity, ParityError, answers_of_run, compare
+from t2t.export.made_inputs import example_text, make_outputs
+from t2t.export.parity import (
+    GREEDY,
+    TEXTS_OF_IDS,
+    UNCONSTRAINED,
+    Answer,
+    Parity,
+    ParityError,
+    answers_of_run,
+    compare,
+    compare_texts,
+)
 from t2t.export.search import BEAM_SEARCH, beams, length_exponent
 from t2t.files.paths import to_record
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.constants import EOS_ID, PAD_ID, TARGETS
 
 TENSORS = "model.safetensors"
 _SCRIPT = Path(__file__).with_name("answers.py")
@@ -102,13 +112,16 @@ class HuggingFaceExport(Export):
         """Compares the ids of texts, and greedy search; beam searches differ, so their agreement is only reported."""
         rows, extra = self._cut(trial.rows)
         limits = [len(row) + extra for row in rows]
-        theirs = self._ask(folder, rows, limits, trial.texts or [])
-        promise, found = PROMISES[self.job.quantization], {}
+        encoders, promise, found = self.translator.problem.encoders, PROMISES[self.job.quantization], {}
+        made = [ids for ids in make_outputs(self.translator, len(rows)) if shows_alike(encoders, ids)]
+        theirs = self._ask(folder, rows=rows, limits=limits, texts=list(trial.texts or []), ids=made)
         if trial.texts is not None:
             what = "ids of texts"
             ours = [[Answer((*row, EOS_ID), 0.0)] for row in trial.rows]
             given = [[Answer(tuple(ids), 0.0)] for ids in theirs["ids"]]
             found[what] = compare(ours, given).demand(what, promise)
+        texts = ([text.strip() for text in of] for of in (map(encoders[TARGETS].decode, made), theirs["texts"]))
+        found[TEXTS_OF_IDS] = compare_texts(*texts).demand(TEXTS_OF_IDS, promise)
         beam = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
         searches: dict[int, tuple[str, dict[str, Any], Promise | None]] = {1: ("greedy search", GREEDY, promise)}
         if (size := beams(self.translator.hparams)) > 1:
@@ -134,16 +147,14 @@ class HuggingFaceExport(Export):
         cut = [[*map(int, row[: longest - 1]), EOS_ID] for row in rows]
         return cut, min(hparams.extra_length, positions - max(map(len, cut)))
 
-    def _ask(
-        self, folder: Path, rows: Sequence[list[int]], limits: Sequence[int], texts: Sequence[str]
-    ) -> dict[str, Any]:
+    def _ask(self, folder: Path, **job: list[Any]) -> dict[str, Any]:
         """Returns the outputs of transformers; raises ParityError if it fails or does not load every tensor."""
         answers = folder / "answers.json"
-        job = {"folder": str(folder), "rows": list(rows), "limits": list(limits), "texts": list(texts)}
-        job |= {"beams": sorted({1, beams(self.translator.hparams)}), "answers": str(answers)}
+        sizes = sorted({1, beams(self.translator.hparams)})
+        task = {"folder": str(folder), "answers": str(answers), "beams": sizes, **job}
         done = subprocess.run(
             [self._interpreter, "-P", str(_SCRIPT)],  # -P: do not import files next to the script
-            input=json.dumps(job),
+            input=json.dumps(task),
             env=os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             capture_output=True,
             text=True,

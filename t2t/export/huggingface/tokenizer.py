@@ -8,7 +8,7 @@ from typing import Any
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
-from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.sentencepiece import ESCAPE, SentencePieceEncoder, escape
 
 _ANY_LENGTH = 10**9
 """Value that means no length limit."""
@@ -32,29 +32,29 @@ def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: 
     source, target = encoders[INPUTS], encoders[TARGETS]
     pieces = [source.piece(number) for number in range(source.vocab_size)]
     special = {"pad_token": pieces[PAD_ID], "eos_token": pieces[EOS_ID], "unk_token": pieces[UNK_ID]}
-    config: dict[str, Any] = {
-        **special,
-        "model_max_length": longest or _ANY_LENGTH,
-        "clean_up_tokenization_spaces": False,
-    }
+    config: dict[str, Any] = {"model_max_length": longest or _ANY_LENGTH, "clean_up_tokenization_spaces": False}
     if _is_t5(encoders):
         config |= {"tokenizer_class": "T5Tokenizer", "extra_ids": _t5_pieces(source)}
         (folder / "spiece.model").write_bytes(_model(source))
     else:
         config |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
+        config["split_special_tokens"] = True  # texts spell no special pieces, such as </s>
         config |= {f"{side}_lang": None for side in ("source", "target")}
         (folder / "source.spm").write_bytes(_model(source))
         (folder / "target.spm").write_bytes(_model(target))
-        pieces += [_new_piece(pieces)] if start == len(pieces) else []
+        if start == len(pieces):
+            special["bos_token"] = _new_piece(pieces)  # outputs begin with it, and only special pieces are skipped
+            pieces.append(special["bos_token"])
         write_json(folder / "vocab.json", {piece: number for number, piece in enumerate(pieces)})
-    write_json(folder / "tokenizer_config.json", config)
+    write_json(folder / "tokenizer_config.json", special | config)
     write_json(folder / "special_tokens_map.json", special)
 
 
 def shows_alike(encoders: Mapping[str, TextEncoder], ids: Sequence[int]) -> bool:
-    """Returns whether transformers decodes ids to the same text; it omits unknown ids and sentinels."""
+    """Returns whether transformers decodes ids to the same text; it omits unknown ids, sentinels, and no escapes."""
     first = len(pieces_of_model(_model(encoders[TARGETS]))[0]) if _is_t5(encoders) else encoders[TARGETS].vocab_size
-    return all(token_id != UNK_ID and token_id < first for token_id in ids)
+    is_known = all(token_id != UNK_ID and token_id < first for token_id in ids)
+    return is_known and ESCAPE not in escape(encoders[TARGETS].decode(ids))
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:

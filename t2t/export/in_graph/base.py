@@ -3,11 +3,13 @@
 Legend: B texts, N rows of ids, P pieces of all rows end to end.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from t2t.text.encoder import TextEncoder
 from t2t.text.white_space import SPACES
@@ -71,6 +73,15 @@ def joined(pieces_NP: tf.RaggedTensor, separator: str = "") -> tf.Tensor:
     """Joins the strings of each row, (N,)."""
     rows, count = pieces_NP.value_rowids(), pieces_NP.nrows()
     return tf.strings.unsorted_segment_join(pieces_NP.flat_values, rows, count, separator)
+
+
+def sentencepiece_tokenizer(model: bytes, out_type: tf.DType) -> tf_text.SentencepieceTokenizer:
+    """Returns the operations of a SentencePiece model.
+
+    TensorFlow keeps one model for each operation name, also across the SavedModels that a process loads, so the name is
+    that of the content.
+    """
+    return tf_text.SentencepieceTokenizer(model, out_type=out_type, name=f"model_{hashlib.sha256(model).hexdigest()}")
 
 
 def table(keys: list[str], values: list, default: Any, dtype: tf.DType) -> tf.lookup.StaticHashTable:

@@ -4,9 +4,8 @@ Legend: B texts, N rows of ids, P pieces, Q parts of all texts end to end.
 """
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from t2t.export.in_graph.base import NUL, WHITE, GraphVocabulary, table, valid
+from t2t.export.in_graph.base import NUL, WHITE, GraphVocabulary, sentencepiece_tokenizer, table, valid
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.piece_table import SENTINEL, TAG, PieceTableEncoder
 from t2t.text.sentencepiece import PIECE_MARKER
@@ -16,7 +15,7 @@ class GraphPieceTable(GraphVocabulary):
     """The model file, run by tensorflow-text, and the id table; tags and sentinels are set apart with markers first."""
 
     def __init__(self, encoder: PieceTableEncoder):
-        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.model, out_type=tf.string)
+        self._tokenizer = sentencepiece_tokenizer(encoder.model, tf.string)
         pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
         unspelt = {PAD_ID, EOS_ID, UNK_ID, *encoder.codes, *encoder.unspelled}
         ids = {piece: token_id for token_id, piece in enumerate(pieces) if token_id not in unspelt}

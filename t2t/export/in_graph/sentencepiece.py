@@ -4,9 +4,8 @@ Legend: B texts, N rows of ids, P pieces.
 """
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from t2t.export.in_graph.base import GraphVocabulary
+from t2t.export.in_graph.base import GraphVocabulary, sentencepiece_tokenizer
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder, unescape
 
 _GUARD = "."
@@ -16,7 +15,7 @@ class GraphSentencePiece(GraphVocabulary):
     """The model file itself, run by tensorflow-text, between the two replacements of `escape` and `unescape`."""
 
     def __init__(self, encoder: SentencePieceEncoder):
-        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.to_bytes(), out_type=tf.int32)
+        self._tokenizer = sentencepiece_tokenizer(encoder.to_bytes(), tf.int32)
         pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
         self._guard = pieces.index(f"<0x{ord(_GUARD):02X}>")
         ids = range(encoder.vocab_size) if encoder.spelled else ()

@@ -8,10 +8,7 @@ import numpy as np
 
 from t2t.errors import UserError
 
-_UNUSED = (
-    "alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi", "multi_query_attention",
-    "embeddings_merge",
-)  # fmt: skip
+_UNUSED = ("alibi_use_positive_positions", "scale_alibi", "multi_query_attention", "embeddings_merge")
 """Attributes that do not affect a Transformer here, whose inputs have one embedding table."""
 
 

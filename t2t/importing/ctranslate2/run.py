@@ -9,6 +9,7 @@ from typing import Any
 
 from t2t.errors import UserError, one_line
 from t2t.hparams.transformer_bart import TransformerBartHParams
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.ctranslate2.attributes import Attributes
 from t2t.importing.ctranslate2.model_file import ModelFile, parse_model
 from t2t.importing.ctranslate2.network import hparams_of
@@ -50,20 +51,23 @@ def read(request: ImportRequest) -> ForeignRun:
     weights, settings = token_weights(vocabularies.source, vocabularies.target, tables, bias)
     hparams = hparams.replace(**vocabularies.hparams, **settings)
     weights |= convert_stacks(tensors, attributes, hparams)
+    alignment, warnings = alignment_hparams(
+        attributes.get("decoder/alignment_layer", -1), attributes.get("decoder/alignment_heads", 1), hparams
+    )
     attributes.finish()
     is_bart = isinstance(hparams, TransformerBartHParams)
     return ForeignRun(
         model="transformer_bart" if is_bart else "transformer",
         hparams_set="transformer_m2m" if is_bart else "transformer_base",
         problem=get_text_problem(request.problem or "text2text_files").with_encoders(vocabularies.encoders),
-        hparams=hparams,
+        hparams=hparams.replace(**alignment),
         weights=weights,
         unused=tensors.finish(),
         tensors=tensors.taken,
         origin=f"the model in {folder.path}",
         settings="its config.json and its lists of tokens",
         notes=vocabularies.notes,
-        warnings=vocabularies.warnings,
+        warnings=(*vocabularies.warnings, *warnings),
     )
 
 

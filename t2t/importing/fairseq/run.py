@@ -15,6 +15,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.export.huggingface.mapping import transformer_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.fairseq import dictionary
 from t2t.importing.fairseq.files import Checkpoint, read_checkpoint, read_vocabularies
 from t2t.importing.fairseq.tensors import with_todays_names
@@ -68,10 +69,12 @@ def read(request: ImportRequest) -> ForeignRun:
     tensors = Tensors(with_todays_names(checkpoint.arrays), str(checkpoint.path))
     sizes = (vocabularies.source.vocab_size, vocabularies.target.vocab_size)
     weights = _weights(tensors, checkpoint, hparams, *sizes)
+    settings = checkpoint.settings
+    alignment, warnings = alignment_hparams(settings.get("alignment_layer"), settings.get("alignment_heads"), hparams)
     return ForeignRun(
         problem=problem,
         model="transformer_bart",
-        hparams=hparams,
+        hparams=hparams.replace(**alignment),
         hparams_set="transformer_m2m",
         weights=weights,
         unused=tensors.finish(),
@@ -83,7 +86,7 @@ def read(request: ImportRequest) -> ForeignRun:
             f"0, 1 and 2",
             f"texts: {vocabularies.described}",
         ),
-        warnings=vocabularies.warnings,
+        warnings=(*vocabularies.warnings, *warnings),
     )
 
 

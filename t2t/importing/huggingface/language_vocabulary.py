@@ -24,6 +24,7 @@ SENTENCEPIECE = "sentencepiece.bpe.model"
 CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 """Pieces that are language codes: M2M-100's, or those of NLLB and mBART."""
 _FIRST = ("<s>", "<pad>", "</s>", "<unk>")
+_MASK = "<mask>"
 _OF_SENTENCEPIECE = 3
 """How many of these special pieces are in the SentencePiece model: all but padding."""
 _PLACES = {"M2M100": (BEGIN, BEGIN), "Nllb": (BEGIN, BEGIN), "MBart50": (BEGIN, BEGIN), "MBart": (END, NONE)}
@@ -68,7 +69,8 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
         raise UserError(
             f"--model_dir={folder.path}: none of {NAMES} lists codes of languages; copy all files of the model"
         )
-    pieces = _all_pieces(folder, table, codes, rows)
+    files.check_added({*table, *codes, _MASK}, "its pieces or codes of languages", _tokens_of_table(files, len(table)))
+    pieces = _all_pieces(folder, files, table, codes, rows)
     pad, eos = (need(folder, name) for name in ("pad_token_id", "eos_token_id"))
     if need(folder, "vocab_size") != rows or (pieces[pad : pad + 1], pieces[eos : eos + 1]) != (["<pad>"], ["</s>"]):
         raise UserError(
@@ -127,7 +129,9 @@ def _tokens_of_table(files: TokenizerFiles, first: int) -> list[tuple[Any, Any]]
     return [(piece, first + number) for number, piece in enumerate(pieces)]
 
 
-def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int], rows: int) -> list[str]:
+def _all_pieces(
+    folder: ModelFolder, files: TokenizerFiles, table: list[str], codes: Mapping[str, int], rows: int
+) -> list[str]:
     """Returns the piece of each embedding row: those before the codes, the codes, and those after them."""
     wrong = [piece for piece, number in codes.items() if type(number) is not int or not len(table) <= number < rows]
     if wrong or len(set(codes.values())) < len(codes):
@@ -137,8 +141,9 @@ def _all_pieces(folder: ModelFolder, table: list[str], codes: Mapping[str, int],
             f"pieces, to {rows - 1}, the last row of the model; copy the files of one model"
         )
     by_id = {number: piece for piece, number in codes.items()}
-    if (mask := max(by_id) + 1) < rows and "<mask>" not in table and not folder.has("vocab.json"):
-        by_id[mask] = "<mask>"
+    masks = [token_id for piece, token_id in files.added_tokens() if piece == _MASK and type(token_id) is int]
+    if _MASK not in table and not folder.has("vocab.json"):
+        by_id.setdefault(masks[0] if masks else max(by_id) + 1, _MASK)
     return [*table, *(by_id.get(number, f"<row {number}>") for number in range(len(table), rows))]
 
 

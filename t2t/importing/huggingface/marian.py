@@ -21,6 +21,7 @@ from t2t.importing.huggingface.bart_layers import stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.search import search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
+from t2t.importing.huggingface.tokenizer_files import TokenizerFiles
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
@@ -54,6 +55,9 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     """
     hparams = _hparams(folder)
     start = _start(folder, hparams)
+    names = ("vocab.json", *([] if hparams.shared_embedding else ["target_vocab.json"]))
+    pieces = {piece for name in names for piece in folder.read_json(name)}
+    TokenizerFiles(folder).check_added(pieces, f"in {' or '.join(names)}")
     source = target = _vocabulary(folder, "vocab.json", "vocab_size", start)
     if not hparams.shared_embedding:
         target = _vocabulary(folder, "target_vocab.json", "decoder_vocab_size", start)
@@ -110,7 +114,10 @@ def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vo
     pieces = pieces_by_id(folder.read_json(name), str(folder.path / name))
     size, pad, eos = (need(folder, setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
-        raise UserError(f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again")
+        raise UserError(
+            f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again, or if the "
+            f"model has rows of added tokens, remove them with resize_token_embeddings({len(pieces)}) of transformers"
+        )
     wrong = [f"{what} is {number}" for what, number in (("pad", pad), ("eos", eos)) if not 0 <= number < size]
     if wrong or "<unk>" not in pieces:
         raise UserError(f"{folder.path}: of {size} ids, {', '.join(wrong) or '<unk>, for what is unknown, is none'}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
-from t2t.errors import UserError, first_few
+from t2t.errors import UserError
 from t2t.export.huggingface.mapping import QUERY, T5_FEED_FORWARD, scaled, t5_parts
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_t5 import t5_small
@@ -27,7 +27,7 @@ from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.marian import marian_encoders
 from t2t.importing.huggingface.search import search_hparams, search_warnings
 from t2t.importing.huggingface.settings import check_settings, need_size, number_of
-from t2t.importing.huggingface.tokenizer_files import NAMES, TokenizerFiles
+from t2t.importing.huggingface.tokenizer_files import TokenizerFiles
 from t2t.importing.ids import pieces_by_id
 from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
@@ -125,6 +125,7 @@ def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
             f"{folder.path}: the table has {rows} rows, vocab.json {len(pieces)} ids, of which {UNK_ID} is "
             f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>; get both again"
         )
+    TokenizerFiles(folder).check_added(pieces, "in vocab.json")
     return marian_encoders(folder, pieces, pieces)
 
 
@@ -138,27 +139,13 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
         )
     files = TokenizerFiles(folder)
     pieces += [f"<extra_id_{n}>" for n in reversed(range(files.extra_ids(_EXTRA_IDS)))]
-    _check_added(folder, files, pieces)
+    files.check_added(pieces, "pieces of spiece.model or its sentinels")
     if len(pieces) > rows:
         raise UserError(
             f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces; copy "
             f"the files of one model, tokenizer_config.json included"
         )
     return [*pieces, *(f"<row {n}>" for n in range(len(pieces), rows))]
-
-
-def _check_added(folder: ModelFolder, files: TokenizerFiles, pieces: list[str]) -> None:
-    """Raises UserError if files of the tokenizer list tokens that are not among the pieces; it names them."""
-    listed = [token for token, _ in files.added_tokens() if isinstance(token, str)]
-    listed += [token for tokens in files.special_tokens() for token in tokens]
-    known = set(pieces)
-    unknown = [repr(token) for token in dict.fromkeys(listed) if token not in known]
-    if unknown:
-        raise UserError(
-            f"{folder.path}: its tokenizer adds tokens that are neither pieces of spiece.model nor its sentinels: "
-            f"{first_few(unknown, ', ')}; texts here have no other tokens; if no text needs them, import a copy of the "
-            f"folder whose {NAMES} do not list them"
-        )
 
 
 def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:

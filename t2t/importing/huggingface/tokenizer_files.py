@@ -1,9 +1,10 @@
 """The files of a tokenizer besides its SentencePiece model: its settings, and the tokens that they list."""
 
 import functools
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from t2t.errors import UserError
+from t2t.errors import UserError, first_few
 from t2t.importing.huggingface.folder import ModelFolder
 
 SETTINGS, _SPECIAL, _ADDED, _WHOLE = (
@@ -58,6 +59,24 @@ class TokenizerFiles:
                 found = [token.get("content") if isinstance(token, dict) else token for token in given]
                 lists.append([token for token in found if isinstance(token, str)])
         return lists
+
+    def check_added(self, pieces: Collection[str], described: str, more: Iterable[tuple[Any, Any]] = ()) -> None:
+        """Raises UserError if the tokenizer adds tokens to its pieces, which texts here do not have; it names them.
+
+        Args:
+            pieces: those that can be imported.
+            described: what they are, for the message.
+            more: further (token, id) pairs of the tokenizer, unchecked.
+        """
+        listed = [token for token, _ in (*self.added_tokens(), *more) if isinstance(token, str)]
+        listed += [token for tokens in self.special_tokens() for token in tokens]
+        known = set(pieces)
+        if unknown := [repr(token) for token in dict.fromkeys(listed) if token not in known]:
+            raise UserError(
+                f"{self._folder.path}: its tokenizer adds tokens that are not {described}: "
+                f"{first_few(unknown, ', ')}; texts here have no other tokens; if no text needs them, import a copy of "
+                f"the folder whose {NAMES} do not list them"
+            )
 
     def _read(self, name: str) -> dict[str, Any]:
         content: dict[str, Any] = self._folder.read_json(name) if self._folder.has(name) else {}

@@ -16,8 +16,9 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
-from t2t.hparams.base import HParams
+from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_marian import transformer_marian
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.formats import ImportRequest
 from t2t.importing.known_values import unknown_values
 from t2t.importing.marian.files import ModelFiles
@@ -71,9 +72,10 @@ def read(request: ImportRequest) -> ForeignRun:
     )
     weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
+    alignment, warnings = alignment_hparams(_alignment_layer(files), 1, hparams)
     return ForeignRun(
         problem=problem,
-        hparams=hparams,
+        hparams=hparams.replace(**alignment),
         hparams_set="transformer_marian",
         weights=weights,
         unused=tensors.finish(),
@@ -81,8 +83,16 @@ def read(request: ImportRequest) -> ForeignRun:
         origin=f"the model in {files.folder / files.model}",
         settings="its settings and vocabularies",
         notes=tuple(f"{side}: {found.described}" for side, found in (("source", source), ("target", target))),
-        warnings=_warnings(files),
+        warnings=(*_warnings(files), *warnings),
     )
+
+
+def _alignment_layer(files: ModelFiles) -> int | None:
+    """Returns the index of the layer with the alignments, in its first head; None if the settings name none."""
+    layer = str(files.settings.get("transformer-guided-alignment-layer"))
+    if layer == "last":
+        return -1
+    return int(layer) - 1 if layer.isdecimal() else None
 
 
 def _warnings(files: ModelFiles) -> tuple[str, ...]:
@@ -94,7 +104,7 @@ def _warnings(files: ModelFiles) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hparams(files: ModelFiles) -> HParams:
+def _hparams(files: ModelFiles) -> TransformerHParams:
     """Returns the hparams of the network, with `transformer_marian`'s values for training."""
     settings, where = files.settings, files.folder / files.model
     wrong = unknown_values(settings, _KNOWN)

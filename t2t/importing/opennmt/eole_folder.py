@@ -7,7 +7,7 @@ from t2t.checkpoints.arrays import Arrays, parse_arrays
 from t2t.errors import UserError, one_line
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.known_values import unknown_values
-from t2t.importing.opennmt.model import EOLE, OUTPUT, ForeignModel
+from t2t.importing.opennmt.model import EOLE, OUTPUT, ForeignModel, trained_alignment
 
 _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu-tanh", "silu": "plain-silu", "gated-silu": "silu",
@@ -71,6 +71,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
         norm_epsilon=float(values["norm_eps"][0]),
         scales_embeddings=True,
         settings={},
+        alignment=trained_alignment(decoder),
     )
 
 

@@ -66,3 +66,12 @@ class ForeignModel:
     """Whether embeddings are multiplied by sqrt(width) before positions are added."""
     settings: Mapping[str, Any]
     """Further hparams, for training."""
+    alignment: tuple[Any, Any]
+    """Layer and number of heads that were trained for alignments, see `alignment_hparams`."""
+
+
+def trained_alignment(settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Returns layer and heads of a decoder that was trained on alignments, (None, None) of another."""
+    if not settings.get("lambda_align"):
+        return None, None
+    return settings.get("alignment_layer"), settings.get("alignment_heads")

@@ -12,7 +12,7 @@ import numpy as np
 from t2t.errors import UserError, one_line
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.known_values import unknown_values
-from t2t.importing.opennmt.model import OPENNMT_PY, OUTPUT, ForeignModel
+from t2t.importing.opennmt.model import OPENNMT_PY, OUTPUT, ForeignModel, trained_alignment
 from t2t.importing.pytorch import parse_pytorch_values
 
 _KNOWN: Mapping[str, tuple[Any, ...]] = {
@@ -58,6 +58,7 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
         norm_epsilon=float(opt.get("norm_eps", 1e-6)),
         scales_embeddings=adds_positions,
         settings=_dropouts(opt),
+        alignment=trained_alignment(opt),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams, transformer_base
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.opennmt.eole_folder import read_folder
@@ -55,7 +56,8 @@ def read(request: ImportRequest) -> ForeignRun:
         (scaled(inputs, scale), scaled(targets, scale), outputs),
         tensors.take(bias) if bias in tensors else None,
     )
-    hparams = hparams.replace(**settings)
+    alignment, more_warnings = alignment_hparams(*model.alignment, hparams)
+    hparams = hparams.replace(**settings, **alignment)
     weights |= _stacks(model, tensors, hparams)
     return ForeignRun(
         problem=get_text_problem(request.problem or "text2text_files").with_encoders(encoders),
@@ -66,7 +68,7 @@ def read(request: ImportRequest) -> ForeignRun:
         origin=f"the model in {model.origin}",
         settings="its settings and its vocabulary",
         notes=notes,
-        warnings=warnings,
+        warnings=(*warnings, *more_warnings),
     )
 
 

@@ -38,7 +38,14 @@ def modality_complaints(model: SequenceModel) -> list[str]:
     return []
 
 
-def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: int, weights_in: str = FLOAT32) -> None:
+def write_model(
+    folder: Path,
+    model: Transformer,
+    tokens: TokenLists,
+    longest: int,
+    weights_in: str = FLOAT32,
+    alignment: tuple[int, int] = (-1, 1),
+) -> None:
     """Writes a model that has no `model_complaints`.
 
     Args:
@@ -47,6 +54,7 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
         tokens: of its vocabularies.
         longest: L, number of positions of inputs and outputs; ignored for learned positions.
         weights_in: float32, or the type that CTranslate2 is to quantize the weights to.
+        alignment: see `build_spec`.
 
     Raises:
         UserError: the weights hold NaN or infinity.
@@ -55,7 +63,7 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
     if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
         raise UserError(NOT_FINITE)
     positions = _positions(model, weights, longest)
-    spec = build_spec(model.hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end)
+    spec = build_spec(model.hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end, alignment)
     spec.validate()
     spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
     spec.save(str(folder))

@@ -40,6 +40,7 @@ def build_spec(
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
     adds_end: bool = True,
+    alignment: tuple[int, int] = (-1, 1),
 ) -> Any:
     """Returns a `ctranslate2.specs.TransformerSpec` with the weights, for hparams without `complaints`.
 
@@ -50,8 +51,10 @@ def build_spec(
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
         adds_end: whether CTranslate2 appends end of sequence to inputs.
+        alignment: index of the layer whose attention CTranslate2 returns, and how many of its first heads; 0 for all.
     """
     spec = _empty_spec(hparams)
+    spec.decoder.alignment_layer, spec.decoder.alignment_heads = map(np.int16, alignment)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]

@@ -11,25 +11,16 @@ from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.source import WINDOW, LineSource
-from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.listed import listed_files, marks_of
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report
 from t2t.inference.files.side_lines import SideLines, side_lines
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
+from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.output_terms import OutputTerms, terms_of_line
-from t2t.inference.rows import Row
-from t2t.inference.translator import Hypothesis, Translator
-
-NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
-"""The output for a blank line, without alignments: empty, with probability 1."""
-
-
-def blank_output(hparams: DecodeHParams) -> Hypothesis:
-    """Returns the output for a blank line, with its alignment and tokens if these are requested."""
-    alignment, tokens = () if hparams.alignments else None, () if hparams.token_scores else None
-    return dataclasses.replace(NOTHING, alignment=alignment, tokens=tokens)
+from t2t.inference.rows import Row, cut_row
+from t2t.inference.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,6 +144,8 @@ def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], r
         written.append(line)
         report.replaced += replaced
         report.tokens += sum(len(hypothesis.ids) for hypothesis in hypotheses)
+        if any(hypothesis.cut for hypothesis in hypotheses[: job.n_best]):
+            report.cut_outputs.note(number)
         report.repaired_outputs += any(hypothesis.repaired for hypothesis in hypotheses[: job.n_best])
     return written
 
@@ -171,7 +164,7 @@ def _translate(
         for row, ids in zip(asked, sentences, strict=True):
             if len(ids) > longest:
                 report.cut.note(report.lines + row + 1)
-        sentences = [ids[:longest] for ids in sentences]
+        sentences = [cut_row(ids, longest, translator.has_inputs) for ids in sentences]
     else:
         paths = listed_files(lines, Path(job.source).parent)
         report.files += marks_of(lines, paths)  # before they are read, as they may change while they are

@@ -1,8 +1,10 @@
 """Decides, before encoding, which training samples are left out, and why."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from t2t.problems.base import Problem, Sample
+from t2t.specs.constants import INPUTS, TARGETS
 
 EMPTY = "with an empty side"
 
@@ -12,10 +14,11 @@ DROPPED = "_dropped"
 
 def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:
     """Returns why each training sample is left out: an empty text, or the first filter that drops it; else None."""
-    filters = problem.sample_filters()
+    filters, spec = problem.sample_filters(), problem.declared_spec()
+    features = (INPUTS, TARGETS) if spec is None else tuple(spec.features)
     reasons: list[str | None] = []
     for sample in samples:
-        if _has_empty_text(sample):
+        if any(_is_empty_text(sample.get(name)) for name in features):
             reasons.append(EMPTY)
         elif DROPPED in sample:
             reasons.append(sample[DROPPED])
@@ -24,8 +27,8 @@ def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None
     return reasons
 
 
-def _has_empty_text(sample: Sample) -> bool:
-    return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
+def _is_empty_text(value: Any) -> bool:
+    return isinstance(value, str) and (not value or value.isspace())
 
 
 def unfiltered(problem: Problem, samples: Sequence[Sample]) -> Sequence[Sample]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t.errors import UserError
+
 Attribute = tf.compat.v1.AttrValue
 
 
@@ -22,6 +24,9 @@ class ReplicaFunction:
         function: traced once, outside other functions.
         arguments: nested structure of tensor specs, and of the variables of any one replica.
         xla: whether XLA compiles it, one program for each shape of its tensors.
+
+    Raises:
+        UserError: the function captures others, e.g. in a layer of a plug-in.
     """
 
     def __init__(self, function: Callable, arguments: Sequence[Any], xla: bool = False):
@@ -30,7 +35,11 @@ class ReplicaFunction:
         compiled = tf.function(function, autograph=False, jit_compile=xla or None, experimental_attributes=attributes)
         self.traced = compiled.get_concrete_function(*arguments)
         self._xla = xla
-        assert not self.traced.captured_inputs, "another replica would be given the first one's"
+        if captured := self.traced.captured_inputs:
+            raise UserError(
+                f"training reads {len(captured)} tensors or variables besides the model's, which other replicas would "
+                f"share; make each a weight of a layer with add_weight, or compute it in call"
+            )
 
     def __call__(self, *arguments):
         """Calls it within the graph of another function; `arguments` must match those that it was traced with."""

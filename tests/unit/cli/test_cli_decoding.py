@@ -15,7 +15,7 @@ from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files import job
 from t2t.inference.files.report import Report
-from t2t.inference.translator import Hypothesis, Translator
+from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.runs.data import open_data
 from t2t.runs.loading import LoadedRun, open_to_decode
 from t2t.runs.names import Request, get_problem
@@ -28,7 +28,7 @@ from tests.many_runs import create_run
 class Echo:
     """A fake translator: writes each text in capitals, with its index and one line `!` per rank of the hypothesis."""
 
-    longest_input, has_inputs, is_blank = 100, True, Translator.is_blank
+    longest_input, has_inputs = 100, True
 
     def settings(self, n_best=1, **changes):
         if n_best > 3:
@@ -40,6 +40,8 @@ class Echo:
 
     def translate_ids(self, sentences, n_best=1, *, seeds, **changes):
         (letters,), (seed,) = sentences, seeds
+        if self.has_inputs and not "".join(letters).strip():
+            return [[NOTHING]]
         text = f"{''.join(letters).upper()}@{seed}"
         return [[Hypothesis(text + "\n!" * rank, (), -0.5 - rank, -1.0 - rank) for rank in range(n_best)]]
 

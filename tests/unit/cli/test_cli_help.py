@@ -1,6 +1,5 @@
 """The `--help` text of every command: its width, headings and names; and the scripts of commands in `bin/`."""
 
-import importlib
 import os
 import re
 import shlex
@@ -18,14 +17,10 @@ from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import get_hparams, get_problem, select_names
 from t2t.specs.mixture import split_mixture
 from tests.errors import refused
+from tests.in_process import module_of
 from tests.readme import PAGES, ROOT
 
-COMMANDS = {
-    door.name: importlib.import_module(
-        re.search(r"from (t2t\.cli\.\w+) import main", door.read_text(encoding="utf-8"))[1]
-    )
-    for door in sorted((ROOT / "bin").iterdir())
-}
+COMMANDS = {door.name: module_of(door.name) for door in sorted((ROOT / "bin").iterdir())}
 REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES)
 NAMES = {name for registry in REGISTRIES for name in registry.names()}
 KINDS = {
@@ -34,8 +29,8 @@ KINDS = {
 }  # fmt: skip
 OTHERS = re.compile(r"my_|their_")
 """Names that users give their own parts in examples."""
-LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing"}
-"""Attributes of problems and an Apache Beam option value, which look like registered names."""
+LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing", "transformer_align"}
+"""Attributes of problems, a value of Apache Beam and a model of fairseq, which look like registered names."""
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
 
@@ -175,7 +170,7 @@ DOORS = sorted((Path(__file__).resolve().parents[3] / "bin").iterdir())
 @pytest.mark.parametrize("door", DOORS, ids=lambda path: path.name)
 def test_a_command_of_a_checkout_needs_no_installation(door, tmp_path):
     """Run through a link in another folder, the first also by its path; a fake package reports that it was imported."""
-    module = re.search(r"from t2t\.cli\.(\w+) import main", door.read_text(encoding="utf-8"))[1]
+    module = COMMANDS[door.name].__name__.rpartition(".")[2]
     for folder in ("bin", "t2t/cli", "elsewhere"):
         (tmp_path / folder).mkdir(parents=True)
     for package in ("t2t", "t2t/cli"):

@@ -284,7 +284,7 @@ def reader(*positional):
     return read
 
 
-def test_flags_with_one_dash_are_flags_and_values_with_a_dash_are_values():
+def test_dashes_tell_flags_from_values_and_plain_arguments_go_to_the_flags_they_stand_for():
     read = reader("file")
     assert read("-order-by=-best", "-noquick", "-") == {"order_by": "-best", "quick": False, "file": "-"}
     assert read("--order_by", "-best", "-least", "-5") == {"order_by": "-best", "least": -5.0}
@@ -292,9 +292,6 @@ def test_flags_with_one_dash_are_flags_and_values_with_a_dash_are_values():
         read("-order_by=a", "--order_by=b")
     with refused("--oder_by", "order_by"):
         read("-oder_by=a")
-
-
-def test_plain_arguments_go_to_the_flags_they_stand_for_the_last_of_which_may_take_several():
     read = reader("gold", "runs")
     assert read() == {}
     assert read("a") == {"gold": "a"}

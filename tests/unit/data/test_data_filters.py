@@ -135,6 +135,8 @@ def test_a_sample_is_counted_under_the_first_filter_that_drops_it(tmp_path, file
 
 def test_what_filters_drop_is_not_unfit_unless_it_is_everything(tmp_path, files, write):
     """Of 80 pairs 72 are filtered, and some of the other 8 have an empty side, which makes them unfit."""
+    with refused("'train'", "text2text_files", 80, 3, "(--filter_...)"):
+        made(tmp_path, files | {"filter_min_words": 3})
     options = with_scores(files, write, SCORES) | {"filter_min_score": 0.9}
     for unfit in (3, 5):
         lines = ["" if n in GOOD[:unfit] else f"one {n}" for n in range(40)]
@@ -144,8 +146,6 @@ def test_what_filters_drop_is_not_unfit_unless_it_is_everything(tmp_path, files,
             assert made(tmp_path, options)[0].examples == 8 - unfit
     with refused(5, 8, 77, 72, 0.9, "(--filter_...)"):
         made(tmp_path, options, "other")
-    with refused("'train'", "text2text_files", 80, 3, "(--filter_...)"):
-        made(tmp_path, files | {"filter_min_words": 3}, "nothing")
 
 
 def test_the_vocabulary_is_learnt_from_what_filters_keep(tmp_path, files, write):

@@ -12,6 +12,7 @@ from t2t.export.formats import PROMISES
 from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.importing.ctranslate2.model_file import parse_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import tokens_of
 from t2t.models.transformer_moe import TransformerMoe
@@ -91,11 +92,18 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
     assert found["greedy search"].largest_difference < 1e-4
 
 
-@pytest.mark.parametrize(("decoding", "beams"), [({}, 3), ({"decode_method": "greedy"}, 1)])
-def test_the_readme_has_the_beam_of_the_run_and_other_weights_are_found_out(decoding, beams, tmp_path):
+@pytest.mark.parametrize(
+    ("decoding", "beams", "alignment"),
+    [({}, 3, [0, 0]), ({"decode_method": "greedy", "alignment_layer": 1, "alignment_head": 1}, 1, [0, 1])],
+)
+def test_the_export_has_the_beam_and_alignments_of_the_run_and_other_weights_are_found_out(
+    decoding, beams, alignment, tmp_path
+):
     translator = translator_of(letters(), decoding=decoding, num_hidden_layers=1)
     made, trial = tried(translator, tmp_path)
     assert f"[pieces], beam_size={beams}, length_penalty=0, " in made.usage()
+    stored = parse_model((tmp_path / "model.bin").read_bytes()).attributes
+    assert [stored[f"decoder/alignment_{name}"] for name in ("layer", "heads")] == alignment
     assert list(made.verify(tmp_path, trial)) == ["greedy search", "beam search of 3"][: 2 if beams > 1 else 1]
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table)[::-1])

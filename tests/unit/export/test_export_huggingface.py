@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from t2t.checkpoints.run_dir import RunDir
 from t2t.export.huggingface.model import HuggingFaceExport
 from t2t.export.job import ExportJob, Trial
+from t2t.export.made_inputs import example_text
 from t2t.export.parity import ParityError
 from t2t.hparams.lstm import LstmHParams
 from t2t.importing.formats import ImportRequest
@@ -142,6 +143,14 @@ def log_probs(translator, source, target):
     return numpy(translator.model.score_targets(batch).log_probs)[0]
 
 
+def start_piece(folder):
+    """Returns the piece that outputs begin with, and the special pieces, which are not printed."""
+    config, special = json.loads((folder / "config.json").read_text()), folder / "special_tokens_map.json"
+    ids = json.loads((folder / "vocab.json").read_text())
+    pieces = {number: piece for piece, number in ids.items()}
+    return pieces[config["decoder_start_token_id"]], json.loads(special.read_text()).values()
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_a_run_of_ours_is_their_network(name, tmp_path):
     """Compared with the networks in numpy; Marian's has sines first, biases everywhere and an id for the start."""
@@ -158,6 +167,8 @@ def test_a_run_of_ours_is_their_network(name, tmp_path):
     if theirs is marian:
         assert values["decoder_start_token_id"] == values["vocab_size"] - 1 == PIECES.vocab_size
         assert expected_TV[:, -1].max() < -1e8  # never written
+        first, special = start_piece(tmp_path / "model")
+        assert first in special  # it is not printed, either
     for text in (*t5.CORPUS, *["zwei  Leerzeichen, 中"] * (theirs is marian)):
         assert again.problem.encoders["inputs"].encode(text) == PIECES.encode(text)
 
@@ -275,15 +286,33 @@ def interpreter():
     return transformers_python()
 
 
+def printed_by_the_card(made, folder):
+    """Returns what the code of an export's model card prints."""
+    (folder / "README.md").write_text(made.usage())
+    (shown,) = blocks(folder / "README.md")
+    command = [made._interpreter, "-c", shown.text]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
 @pytest.mark.slow
-def test_transformers_searches_as_ours(interpreter, changes, tmp_path):
-    translator = of_pieces(**changes)
+def test_transformers_searches_as_ours_and_the_card_prints_it(interpreter, changes, tmp_path):
+    translator = of_pieces(**changes, decoding={"decode_method": "greedy"})
     made = written(translator, tmp_path / "model")
     made._interpreter = interpreter
-    found = made.verify(tmp_path / "model", Trial(translator.encode(LINES), LINES))
-    assert found["ids of texts"].identical == found["greedy search"].identical == len(LINES)
+    lines = [*LINES, "a </s> <s> <pad>"]
+    found = made.verify(tmp_path / "model", Trial(translator.encode(lines), lines))
+    assert found["ids of texts"].identical == found["greedy search"].identical == len(lines)
     assert found["greedy search"].largest_difference < 1e-4
+    (row,) = translator.input_rows(translator.encode([text := example_text(translator)]))
+    config, search = (
+        json.loads((tmp_path / f"model/{name}.json").read_text()) for name in ("config", "generation_config")
+    )
+    longest = search["max_length"] - 1 - ("forced_eos_token_id" in config)  # without the start and a forced end
+    ((best,),) = translator.translate([text], extra_length=longest - len(row))
+    assert printed_by_the_card(made, tmp_path) == best.text.strip()
 
 
 @pytest.mark.slow
@@ -297,6 +326,19 @@ def test_weights_that_are_not_the_runs_are_found_out(interpreter, tmp_path):
         made.verify(tmp_path / "model", Trial(translator.encode(LINES), LINES))
 
 
+@pytest.mark.slow
+def test_a_printed_start_piece_is_found_out(interpreter, tmp_path):
+    translator = of_pieces()
+    made = written(translator, folder := tmp_path / "model")
+    made._interpreter = interpreter
+    for file in (folder / "tokenizer_config.json", folder / "special_tokens_map.json"):
+        content = json.loads(file.read_text())
+        del content["bos_token"]
+        file.write_text(json.dumps(content))
+    with refused("greedy", "<s>", by=ParityError):
+        made.verify(folder, Trial(translator.encode(LINES), LINES))
+
+
 @pytest.mark.parametrize("kind", ["marian", "t5"])
 @pytest.mark.slow
 def test_transformers_searches_as_an_imported_run_and_the_card_runs_as_it_stands(interpreter, kind, tmp_path):
@@ -306,8 +348,4 @@ def test_transformers_searches_as_an_imported_run_and_the_card_runs_as_it_stands
     made._interpreter = interpreter
     found = made.verify(tmp_path / "export", Trial(translator.encode(LINES), LINES))
     assert found["ids of texts"].identical == found["greedy search"].identical == len(LINES)
-    (tmp_path / "README.md").write_text(made.usage())
-    (shown,) = blocks(tmp_path / "README.md")
-    done = subprocess.run([interpreter, "-c", shown.text], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert printed_by_the_card(made, tmp_path)

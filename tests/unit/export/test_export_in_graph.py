@@ -8,8 +8,11 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
+from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.in_graph import VOCABULARIES, graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.export.parity import ParityError
+from t2t.export.saved_model_trial import prove_decoding
 from t2t.files.lines import clean_line
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
@@ -21,6 +24,8 @@ from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 from t2t.text.token import TokenEncoder
 from t2t.text.word_list import WordListEncoder
 from tests.errors import refused
+from tests.letters import WORDS as LETTERS
+from tests.letters import letters, translator_of
 
 WORDS = ["der", "Hund", "läuft", "über", "die", "Straße", "_x_", "a\\b", "42", "№", "﹏", "中文字", "...", " "]
 ODD = (
@@ -113,6 +118,33 @@ def test_texts_are_those_of_the_encoder_whatever_a_model_writes(pair):
     ragged = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
     found = [text.decode() for text in tf.function(in_graph.decode)(ragged).numpy()]
     assert found == [encoder.decode(row) for row in rows]
+
+
+def test_vocabularies_that_are_loaded_into_one_process_stay_apart(tmp_path):
+    """TensorFlow keeps a SentencePiece model by the name of its operation."""
+    others = SentencePieceEncoder.build(["ein anderer Text", "von anderen Leuten"], 300)
+    found = [*encoders().values(), others]
+    for number, start in enumerate((0, len(found) // 2)):
+        module = tf.Module()
+        module.vocabularies = [graph_vocabulary(encoder) for encoder in found[start:] + found[:start]]
+        texts = tf.RaggedTensorSpec([None, None], tf.int32)
+        decode = [tf.function(one.decode, input_signature=[texts]) for one in module.vocabularies]
+        module.decode = decode
+        tf.saved_model.save(module, str(tmp_path / str(number)))
+    loaded = [tf.saved_model.load(str(tmp_path / name)) for name in "01"]
+    for module, start in zip(loaded, (0, len(found) // 2), strict=True):
+        for encoder, decode in zip(found[start:] + found[:start], module.decode, strict=True):
+            ids = list(range(2, encoder.vocab_size))
+            (text,) = decode(tf.ragged.constant([ids], tf.int32, ragged_rank=1)).numpy()
+            assert text.decode() == encoder.decode(ids)
+
+
+def test_another_target_vocabulary_is_found_out_whatever_the_run_writes():
+    translator, other = translator_of(letters()), graph_vocabulary(TokenEncoder("hgfedcba"))
+    with refused("texts", by=ParityError):
+        prove_decoding(translator, other.decode, 3, PROMISES[FLOAT32])
+    parity = prove_decoding(translator, graph_vocabulary(LETTERS).decode, 3, PROMISES[FLOAT32])
+    assert (parity.identical, parity.inputs) == (3, 3)
 
 
 def test_numbers_of_characters_that_are_none():

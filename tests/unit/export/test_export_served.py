@@ -73,7 +73,11 @@ def test_what_is_no_utf8_is_replaced_and_nul_removed(signatures):
 
 def test_long_texts_are_cut_as_the_decoder_cuts_them(translator, signatures):
     long = " ".join("abcdefgh" * 3)
-    cut = signatures["serving_default"](text=tf.constant([long, long[:11], long[:13]]))["scores"].numpy()
+    found = signatures["serving_default"](text=tf.constant([long, long[:11], long[:13], " " * 99]))
+    cut = found["scores"].numpy()
+    assert found["cut_inputs"].numpy().tolist() == [True, False, True, False]
+    expected = [[one.cut for one in row] for row in translator.translate([long, long[:11], long[:13]], 2)]
+    assert found["cut_outputs"].numpy().tolist() == [*expected, [False, False]]
     assert translator.longest_input == 6
     np.testing.assert_allclose(cut[0], cut[1], rtol=1e-6)
     np.testing.assert_allclose(cut[0], cut[2], rtol=1e-6)
@@ -173,7 +177,8 @@ def test_what_is_saved_is_compared_by_every_signature(translator, tmp_path):
     made = SavedModelExport(translator, ExportJob(folder=tmp_path, format="saved_model", n_best=2))
     made.write(tmp_path)
     found = made.verify(tmp_path, Trial(translator.encode(TEXTS), TEXTS))
-    assert {name: parity.identical for name, parity in found.items()} == {"serving_default": 6, "ids": 6}
+    identical = {name: parity.identical for name, parity in found.items()}
+    assert identical == {"serving_default": 6, "ids": 6, "texts of ids": 6}
 
 
 def test_more_outputs_than_the_beam_has_are_refused(translator, tmp_path):

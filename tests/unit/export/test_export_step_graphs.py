@@ -28,6 +28,7 @@ from t2t.problems.parsing import ParsingTrees
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import save_encoders
 from tests.builders import tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
@@ -86,6 +87,22 @@ def recurrent(request, tmp_path_factory):
 
 def test_a_recurrent_model_writes_as_the_run(recurrent):
     check_steps(*recurrent)
+
+
+@pytest.mark.parametrize(
+    ("changes", "about"),
+    [({"longest_input": 2}, "ids"), ({"vocabularies": {"targets": "vocab.targets.token.tokens"}}, "greedy")],
+)
+def test_what_the_script_reads_and_writes_is_compared(recurrent, tmp_path, changes, about):
+    made, trial, folder = recurrent
+    shutil.copytree(folder, copy := tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_text())
+    for name, value in changes.items():
+        config[name] = config[name] | value if isinstance(value, dict) else value
+    (copy / "config.json").write_text(json.dumps(config))
+    save_encoders(copy, {"targets": TokenEncoder("hgfedcba")})
+    with refused(about, by=ParityError):
+        made.verify(copy, trial)
 
 
 def step_cases():

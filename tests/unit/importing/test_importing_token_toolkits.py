@@ -152,6 +152,16 @@ def test_the_network_is_the_same(make, name):
         assert read.unused.keys() == positions | {"length_ratio.layers.0.bias"}
 
 
+@pytest.mark.parametrize(("weight", "expected"), [(0.1, (1, 1)), (0.0, (0, 0))])
+@pytest.mark.parametrize("toolkit", [OPENNMT_PY, EOLE])
+def test_alignments_are_those_of_heads_that_were_trained_for_them(make, toolkit, weight, expected):
+    settings = {"lambda_align": weight, "alignment_layer": -2, "alignment_heads": 1}
+    files = {"opt": settings} if toolkit is OPENNMT_PY else {"model": {"decoder": settings}}
+    model, *_ = make(toolkit, files=files)
+    hparams = model.read().hparams
+    assert (hparams.alignment_layer, hparams.alignment_head) == expected
+
+
 @pytest.mark.parametrize(
     ("toolkit", "inputs", "targets"),
     [

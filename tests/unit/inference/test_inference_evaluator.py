@@ -1,5 +1,6 @@
 """Teacher-forced metrics by hand, the parts of an evaluation, and the examples of a split."""
 
+import logging
 import math
 
 import numpy as np
@@ -9,6 +10,8 @@ import tensorflow as tf
 from t2t.data.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
+from t2t.inference.files.job import Job, decode_file
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.layers.target_scores import BLOCK, score_logits
@@ -154,7 +157,7 @@ def test_no_more_logits_than_a_block_are_ever_held():
 
 # === Examples of a split, as translators get them ===
 
-LINES = {"train": ["a b", "c"], "dev": ["a b zzz", "c  d"]}
+LINES = {"train": ["a b", "c"], "dev": ["a b zzz", " \t", "c  d"]}
 
 
 class Noted(Letters):
@@ -187,7 +190,9 @@ def data(tmp_path_factory):
 class Requests(Translator):
     """Makes the requests, but searches nothing."""
 
-    translate_ids = Translator.request
+    def translate_ids(self, *rows, **how):
+        self.request(*rows, **how)
+        return [[Hypothesis("", (5,), 0.0, 0.0, cut=number == 1)] for number, _ in enumerate(rows[0])]
 
 
 @pytest.fixture
@@ -209,7 +214,23 @@ def test_constraints_are_of_the_text_that_files_would_have(data, translator, spl
     assert data.problem.noted == expected
 
 
+def test_outputs_that_end_at_their_limit_are_counted_in_the_log(data, translator, caplog):
+    with caplog.at_level(logging.INFO, "t2t"):
+        SplitExamples(data.problem, data.readers["dev"]).decode(translator)
+    (line,) = [message for message in caplog.messages if "extra_length" in message]
+    assert line.startswith("1 of 3 outputs of dev ")
+
+
+def test_a_split_has_the_outputs_of_a_file_with_its_lines(data, tmp_path):
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES["dev"]))
+    translator = translator_of(data.problem)
+    found = SplitExamples(data.problem, data.readers["dev"]).decode(translator)
+    decode_file(translator, Job(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+    assert (tmp_path / "out").read_text().split("\n") == [*(best.text for best, *_ in found), ""]
+    assert [best.ids == () for best, *_ in found] == [False, True, False]
+
+
 def test_without_the_text_it_is_read_from_the_ids_less_the_language_tag(data, translator):
     translator.request(SplitExamples(data.problem, data.readers["dev"]).inputs())
-    assert data.problem.noted == ["a b <unk>", "c d"]
+    assert data.problem.noted == ["a b <unk>", "c d"], "blank inputs are not translated"
     assert data.problem.language_marks().input_start

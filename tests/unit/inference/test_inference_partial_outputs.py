@@ -5,6 +5,7 @@ import pytest
 
 from t2t.inference.beam_trace import FINISHED, KEPT, PRUNED, STOPPED, alternatives, beam_tree
 from t2t.inference.fallback import FallbackEngine
+from t2t.inference.hypothesis import NOTHING
 from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.base import Finished
@@ -60,6 +61,10 @@ def test_texts_grow_into_those_of_a_search_in_one_go(models, model, names):
                 grown[name] += one.texts != before[: len(one.texts)]
                 before = one.texts
     assert all(grown.values()), "something is certain before the end"
+
+
+def test_a_blank_text_has_an_empty_output_at_once(letters_translator):
+    assert list(partial_outputs(letters_translator, " ", prefix=[5])) == [([""], [NOTHING])]
 
 
 def test_every_step_can_be_the_last_that_is_wanted(letters_translator):

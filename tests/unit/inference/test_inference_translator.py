@@ -3,6 +3,8 @@
 Legend: S source length, T target length, V vocabulary.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,8 +12,10 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
+from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
+from t2t.inference.partial_outputs import partial_outputs
 from t2t.inference.rows import cut_rows
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
@@ -33,7 +37,9 @@ from tests.letters import (
 )
 
 __all__ = ["Letters", "LettersAlone", "build"]  # tests of services import them from here
-TEXTS = ["a b c", "d", "", "h g f e d c b a", "a b c d", "e e e"]
+TEXTS = ["a b c", "d", "g g", "h g f e d c b a", "a b c d", "e e e"]
+PREFIXES = ["a", "b", "c", "", "d"]
+TERMS = [{"constraints": ["a"]}, {"constraints": ["h g"]}, None, None, None]
 SAMPLE = {"decode_method": "sample", "seed": 7}
 
 
@@ -50,6 +56,14 @@ def learned():
 
 def as_ids(found):
     return [[hypothesis.ids for hypothesis in one] for one in found]
+
+
+def assert_same(found, expected):
+    """Asserts that outputs are equal but for the rounding of scores."""
+    assert [[(one.text, one.ids, one.alignment) for one in some] for some in found] == [
+        [(one.text, one.ids, one.alignment) for one in some] for some in expected
+    ]
+    assert all_scores(found) == pytest.approx(all_scores(expected), abs=1e-5)
 
 
 def all_scores(found):
@@ -115,9 +129,41 @@ def test_an_output_is_at_most_as_long_as_asked(translator):
         assert max(len(hypothesis.ids) for hypothesis in found) == limit
 
 
+def test_an_output_that_ends_at_its_limit_is_cut(translator):
+    found = [one for outputs in translator.translate(TEXTS, 3) for one in outputs]
+    assert {one.cut for one in found} == {True, False}
+    assert [(one.cut, one.finish_reason) for one in found] == [
+        (True, "length") if one.ids and one.ids[-1] != EOS_ID else (False, "stop") for one in found
+    ]
+
+
+@pytest.mark.parametrize("marks", [{}, {"output_start": (4,)}])
+def test_a_given_beginning_adds_to_the_limit_but_a_language_code_does_not(translator, marks):
+    coded, begin = sharing(translator, marked(**marks)), len(marks)
+    rows = translator.encode(["a b", "a b", "a b"])
+    prefixes = [(), WORDS.encode("a"), WORDS.encode("a b c d e f g h")]
+    for changes in ({"alpha": 9.0}, {"decode_method": "greedy", "eos_penalty": 99.0}):
+        found = coded.translate_ids(rows, prefixes=prefixes, extra_length=1, **changes)
+        assert [len(one.ids) for (one,) in found] == [4, 5, 12]
+        assert all(one.ids[begin : begin + len(p)] == tuple(p) for (one,), p in zip(found, prefixes, strict=True))
+
+
+def test_a_shortest_output_above_the_longest_is_refused(translator, continuer):
+    rows = translator.encode(["a b c d", "a b"])  # with end of sequence 3 ids, and 5 more: outputs of at most 8
+    (shortest,) = translator.translate_ids(rows[1:], min_output_length=7)[0]
+    assert len(shortest.ids) == 8
+    with refused("min_output_length=8:", 2, "extra_length=5"):
+        translator.translate_ids(rows, min_output_length=8)
+    translator.translate_ids(rows, min_output_length=8, prefixes=[(), WORDS.encode("a")])
+    with refused("min_output_length=8:", "extra_length=5"):
+        continuer.translate(["a b c"], min_output_length=8)
+    with refused("min_output_length=8:", "extra_length=5"):
+        list(partial_outputs(translator, "a b", min_output_length=8))
+
+
 @pytest.mark.parametrize(
     ("positions", "limit"),
-    [("learned", {}), ("sinusoidal", {"max_input_length": 12}), ("learned", {"max_input_length": 13})],
+    [("sinusoidal", {"max_input_length": 12}), ("learned", {"max_input_length": 13})],
 )
 def test_too_long_an_input_is_cut_and_said_to_be(translator, learned, positions, limit, caplog):
     limited = sharing(learned if positions == "learned" else translator, **limit)
@@ -237,6 +283,51 @@ def test_a_score_without_a_number_is_refused():
         translator.score([("a", "b")])
 
 
+# === Blank inputs ===
+
+
+@pytest.mark.parametrize(
+    ("n_best", "changes", "blank"),
+    [
+        (3, {}, NOTHING),
+        (2, SAMPLE, NOTHING),
+        (1, {"alignments": True}, dataclasses.replace(NOTHING, alignment=())),
+        (1, {"token_scores": True}, dataclasses.replace(NOTHING, tokens=())),
+        (1, {"prefixes": PREFIXES}, NOTHING),
+        (2, {"constraints": TERMS}, NOTHING),
+    ],
+    ids=str,
+)
+def test_a_blank_input_has_a_blank_output_and_the_others_their_own(translator, n_best, changes, blank):
+    """By text, by ids and in a stream; also where the output is to begin with, or contain, something."""
+    texts, asked, of_rows = [" ", "a b c", "", "d", "   "], [1, 3], {"prefixes", "constraints"} & changes.keys()
+    found = translator.translate(texts, n_best, **changes)
+    assert [found[n] for n in (0, 2, 4)] == [[blank]] * 3
+    some = {name: [value[n] for n in asked] if name in of_rows else value for name, value in changes.items()}
+    if changes is not SAMPLE:  # samples depend on the place of the input
+        assert_same([found[n] for n in asked], translator.translate([texts[n] for n in asked], n_best, **some))
+    if not of_rows:
+        done = []
+        assert_same(found, translator.translate_ids(translator.encode(texts), n_best, on_done=done.append, **changes))
+        assert sum(done) == 5
+        assert_same(found, list(translator.stream(texts, n_best, window=2, **changes)))
+    assert translator.translate(["\t", "\u3000"]) == [[NOTHING], [NOTHING]], "though they have ids"
+
+
+def test_with_text_it_decides_what_is_blank_not_the_ids(translator):
+    """A language's tag is no text; a text of characters that a vocabulary drops is none that is blank."""
+    assert translator.translate_ids([[]], sources=["\u200b"])[0] != [NOTHING]
+    tagged = sharing(translator, marked(input_start=tuple(WORDS.encode("h"))))
+    first, second, third = tagged.translate_ids(WORDS.encode_batch(["h", "h a", "a"]))
+    assert first == [NOTHING]
+    assert NOTHING not in (*second, *third)
+
+
+def test_a_blank_text_attends_to_nothing(translator):
+    with refused("'\\t'"):
+        translator.attend("\t")
+
+
 # === Given beginnings of outputs ===
 
 
@@ -264,7 +355,9 @@ def test_what_is_best_stays_so_when_its_own_beginning_is_given(translator):
     lengths = [n % 14 % len(one.ids) for n, one in enumerate(best)]
     given = [one.ids[:length] for one, length in zip(best, lengths, strict=True)]
     again = translator.translate_ids(sources, prefixes=given, decode_method="greedy")
-    assert [one.ids for (one,) in again] == [one.ids for one in best]
+    # The beginning adds to the limit, so what was cut there may go on.
+    assert [one.ids[: len(first.ids)] for (one,), first in zip(again, best, strict=True)] == [one.ids for one in best]
+    assert all(len(one.ids) <= len(first.ids) + n for (one,), first, n in zip(again, best, lengths, strict=True))
 
 
 # === Outputs that are forbidden ===
@@ -355,7 +448,7 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(trans
             return super().start(indices_B, ids_BS, *given)
 
     class Engine(ModelEngine):
-        def search(self, settings, extra_length, uses_shortlist=False):
+        def search(self, settings, extra_length, *more):
             return noting
 
     settings, hparams = translator.settings(decode_batch_size=60)

@@ -209,16 +209,13 @@ def test_a_client_that_sends_requests_and_reads_no_answer_is_closed(impatient):
         wait_until(is_over, "the connection is closed")
 
 
-def test_several_requests_go_over_one_connection(impatient):
+def test_several_requests_go_over_one_connection_large_heads_are_refused_and_errors_logged(impatient):
     connection = http.client.HTTPConnection("127.0.0.1", impatient.port, timeout=PATIENCE_S)
     with contextlib.closing(connection):
         for body in ("one", "two"):
             connection.request("POST", "/echo", body)
             assert connection.getresponse().read().decode() == body
         assert connection.sock is not None
-
-
-def test_large_heads_are_refused_and_errors_of_the_libraries_are_logged(impatient):
     with connect(impatient) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * (17 << 10))
         received_until(connection, b"400 Bad Request")

@@ -182,7 +182,7 @@ def test_more_than_there_is_room_for_is_refused_whole(batcher):
     assert answers.batches == [[1], [2, 3]]
 
 
-def test_an_error_goes_to_the_item_that_causes_it_alone(batcher):
+def test_an_error_goes_to_the_item_that_causes_it_alone_and_the_thread_goes_on(batcher):
     answers = Answers(held=True)
     queue = batcher(answers)
     first = queue.submit([1])
@@ -192,9 +192,6 @@ def test_an_error_goes_to_the_item_that_causes_it_alone(batcher):
     with refused("bad", by=ValueError):
         bad.result(LIMIT_S)
     assert [future.result(LIMIT_S) for future in (*first, good, *queue.submit([3]))] == [2, 4, 6]
-
-
-def test_results_of_another_number_are_an_error_and_the_thread_goes_on(batcher):
     queue = batcher(lambda items: items[1:] if 0 in items else items)
     with refused("0", "1", by=RuntimeError):
         queue.submit([0])[0].result(LIMIT_S)

@@ -147,10 +147,14 @@ def test_pieces_make_the_translation(client, model, search):
         assert set(last) == set(whole)
 
 
-def test_an_accept_header_asks_for_events_too(client):
+def test_an_accept_header_asks_for_events_too_and_a_model_that_cannot_stream_answers_in_one_piece(client, translator):
     asked = {"text": ["a b"]}
     *_, last = events_of(client.post("/translate", json=asked, headers={"accept": "text/event-stream"}))
     assert "translations" in json.loads(last)
+    with serving(Whole("whole", translator, 1)) as (client, _):
+        whole = client.post("/translate", json={"text": "a b c"}).json()
+        piece, last = map(json.loads, events_of(client.post("/translate", json={"text": "a b c", "stream": True})))
+    assert (piece, last) == ({"output": 0, "delta": whole["text"]}, whole)
 
 
 BEAM, GREEDY, SAMPLES = {"n": 2}, {"temperature": 0}, {"temperature": 1.5, "seed": 3, "n": 2}
@@ -205,13 +209,6 @@ class Broken(ServedModel):
     def stream(self, question):
         yield PartialAnswer(["a"], None)
         raise RuntimeError("a bug")
-
-
-def test_a_model_that_cannot_stream_answers_in_one_piece(translator):
-    with serving(Whole("whole", translator, 1)) as (client, _):
-        whole = client.post("/translate", json={"text": "a b c"}).json()
-        piece, last = map(json.loads, events_of(client.post("/translate", json={"text": "a b c", "stream": True})))
-    assert (piece, last) == ({"output": 0, "delta": whole["text"]}, whole)
 
 
 def test_a_bug_in_a_search_is_the_last_event(translator, caplog):

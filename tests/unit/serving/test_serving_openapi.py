@@ -185,7 +185,7 @@ MISTAKES = [
         ({"beam_size": "4"}, "beam_size='4': int"),
         ({"beam_size": [4]}, "beam_size=[4]: int"),
         ({"alpha": -1}, "alpha=-1.0: 0.0"),
-        ({"alpha": 10**400}, "alpha=inf:"),
+        ({"alpha": 10**400}, "alpha=inf:"), ({"alpha": 1e300}, "alpha=1e+300: 10.0"),
         ({"alpha": float("nan")}, "alpha=nan:"),
         ({"decode_method": "best"}, "decode_method='best': beam, greedy, sample"),
         ({**SAMPLE, "sampling_temperature": 1e39}, "sampling_temperature=1e+39: 1000000.0;"),

@@ -78,6 +78,22 @@ def test_as_many_pieces_begin_words_as_words_are_there(known):
         assert "".join(starts[number] for number in [*known.encode(text), 1, 0]).count("1") == text.count(" ") + 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, None), ({"add_dummy_prefix": False}, None), ({"model_type": "unigram"}, None),
+        ({"normalization_rule_name": "nfkc"}, "\ufb01"), ({"normalization_rule_name": "nfkc_cf"}, "Ein Haus"),
+        ({"normalization_rule_tsv": "rules"}, "Hund"), ({"denormalization_rule_tsv": "rules"}, "Hund"),
+    ],
+)  # fmt: skip
+def test_a_vocabulary_is_lossless_only_if_its_model_replaces_no_characters(changes, text, tmp_path):
+    (tmp_path / "rules").write_text("48 75\t68 75\n")  # Hu -> hu, in code points
+    rules = {name: str(tmp_path / value) for name, value in changes.items() if name.endswith("tsv")}
+    known = foreign(**changes | rules)
+    assert (known.lossless, known.normalizes) == (text is None, text is not None)
+    assert known.count_changed(["der und", text or "Ein \ufb01 Hund"]) == (text is not None)
+
+
 @given(st.lists(texts, min_size=1, max_size=20), st.sampled_from([1, 9, 60]))
 @settings(max_examples=8)
 def test_a_vocabulary_is_the_same_however_lines_are_joined(lines, most):

@@ -94,13 +94,20 @@ def test_figures_are_told_while_training_goes_on(run):
     notebook.on_train_end()
 
 
-def test_a_resumed_run_goes_on_where_the_tracker_was(run):
+def test_a_resumed_run_goes_on_where_its_tracker_was_whatever_others_did(run):
     first = told(Notebook(run.path), 25)
     assert first.end == STOPPED
     run.append_metrics(40, {"train/loss": 1.0})
     second = told(Notebook(run.path, name="second"), 40)
     assert second.known == "first"
     assert (updates(first), updates(second)) == ([10, 20, 30], [40])
+    for name in ("a", "b", "a"):
+        notebook = Notebook(run.path, name=name)
+        notebook.tracker = name
+        told(notebook)
+        assert notebook.known in ("", name)
+    assert notebook.known == "a"
+    assert updates(notebook) == []
 
 
 @pytest.mark.parametrize(("update", "expected"), [(20, STOPPED), (30, FINISHED)])
@@ -177,16 +184,6 @@ def test_half_a_line_waits_for_the_rest_and_another_file_is_read_from_its_beginn
     run.metrics_file.write_text('{"step": 5, "time": 1.0, "train/loss": 3.0}\n')
     notebook.on_train_end()
     assert updates(notebook) == [10, 20, 30, 40, 5]
-
-
-def test_trackers_do_not_forget_for_each_other(run):
-    for name in ("a", "b", "a"):
-        notebook = Notebook(run.path, name=name)
-        notebook.tracker = name
-        told(notebook)
-        assert notebook.known in ("", name)
-    assert notebook.known == "a"
-    assert updates(notebook) == []
 
 
 class Forgetful(Notebook):

@@ -23,6 +23,7 @@ from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.tensorflow.distribute import build_strategy
 from t2t.training.tensorflow.precision import apply_precision
+from t2t.training.tensorflow.replica_function import ReplicaFunction
 from t2t.training.tensorflow.step import TensorFlowStep
 from t2t.training.tensorflow.xla_errors import xla_errors
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
@@ -256,6 +257,13 @@ def test_a_replica_adds_no_model_to_the_graph():
     assert 0 < added <= PER_WEIGHT * len(step_of(1).model.trainable_variables) + PER_REPLICA
     of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
     assert sorted(of_one) == sorted(of_two)
+
+
+def test_what_one_replica_alone_has_is_refused():
+    held, given = tf.Variable(2.0), tf.TensorSpec([], tf.float32)
+    with refused(1, "add_weight"):
+        ReplicaFunction(lambda x: held * x, [given])
+    assert ReplicaFunction(lambda x: 2.0 * x, [given]).traced.captured_inputs == []
 
 
 def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():

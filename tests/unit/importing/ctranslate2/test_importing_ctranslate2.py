@@ -6,7 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from t2t.importing.alignment import alignment_hparams
 from t2t.importing.ctranslate2.model_file import parse_model
+from t2t.inference.attention import attention_maps
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
@@ -14,7 +16,7 @@ from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
 from t2t.layers.positions import sinusoids
 from t2t.text.vocabulary_files import save_encoders
-from tests.builders import numpy
+from tests.builders import numpy, tiny_hparams
 from tests.errors import refused
 from tests.letters import letters, translator_of
 from tests.reference import language_models
@@ -149,10 +151,44 @@ def test_outputs_and_exports_are_the_same_though_inputs_have_no_end(model):
     assert [best.ids for (best,) in fast.translate(SOURCES)] == [best.ids for (best,) in ours.translate(SOURCES)]
     settings, hparams = ours.settings(1)
     refusals = [
-        engine.refusal(DecodeRequest(rows=rows, seeds=np.arange(len(rows)), settings=settings, hparams=hparams))
+        engine.refusal(
+            DecodeRequest(
+                rows=rows,
+                seeds=(numbers := np.arange(len(rows))),
+                sentences=numbers,
+                settings=settings,
+                hparams=hparams,
+            )
+        )
         for rows in ([[5, 1], [1]], [[5, 1]])
     ]
     assert list(map(bool, [*refusals, engine.score_refusal([[1]], [[5, 1]])])) == [True, False, True], "an empty input"
+
+
+@pytest.mark.parametrize(
+    ("layer", "heads", "expected"), [(None, None, (2, 1)), (0, 1, (1, 1)), (-2, 0, (1, 0)), (1, 2, (2, 0))]
+)
+def test_alignments_are_those_of_the_same_heads(model, layer, heads, expected):
+    spec = theirs.random_spec(encodings=TABLE)
+    if layer is not None:
+        spec.decoder.alignment_layer, spec.decoder.alignment_heads = np.int16([layer, heads])
+    theirs.write(spec, model.model)
+    loaded, _ = model.build()
+    assert (loaded.hparams.alignment_layer, loaded.hparams.alignment_head) == expected
+    tokens, wanted_TS = theirs.attention(model.model, SOURCES[0].split(), 6)
+    (row,), encoders = loaded.input_rows(loaded.encode(SOURCES[:1])), loaded.problem.encoders
+    maps = attention_maps(loaded.model, row, encoders["targets"].encode(" ".join(tokens)), encoders)
+    weights_HTS = maps["encoder_decoder"].weights[expected[0] - 1]
+    found_TS = weights_HTS[0] if expected[1] else weights_HTS.mean(axis=0)
+    T, S = wanted_TS.shape
+    np.testing.assert_allclose(found_TS[:T, :S], wanted_TS, atol=1e-5)
+
+
+@pytest.mark.parametrize(("layer", "heads", "number"), [(5, 1, 5), (-1, 3, 3)])
+def test_heads_of_alignments_that_are_left_out_are_named(layer, heads, number):
+    found, (warning,) = alignment_hparams(layer, heads, tiny_hparams(num_heads=4))
+    assert found == ({} if number == 5 else {"alignment_layer": 2, "alignment_head": 0})
+    assert f" {number}" in warning
 
 
 def test_half_precision_is_widened(model):

@@ -116,6 +116,12 @@ def test_without_codes_texts_are_words(model, write):
     assert ["fastbpe" in text for text in read.warnings] == [True]
 
 
+def test_alignments_are_those_of_the_heads_that_the_settings_name(model, write):
+    write(setting(arch="transformer_align", alignment_layer=0, alignment_heads=1))
+    hparams = model.read().hparams
+    assert (hparams.alignment_layer, hparams.alignment_head) == (1, 1)
+
+
 def omegaconf(monkeypatch, tree):
     """Returns a configuration as OmegaConf pickles it: containers and nodes with references to their parents."""
     module = types.ModuleType("omegaconf.dictconfig")

@@ -161,6 +161,31 @@ def test_codes_are_found_in_other_files(tmp_path, kind, listed):
     assert encoder.piece(tokenizer.codes[german(kind)]) == theirs.piece_of(kind, german(kind))
 
 
+@pytest.mark.parametrize("kind", theirs.KINDS)
+def test_a_language_that_was_added_behind_the_mask_is_a_language(tmp_path, kind):
+    model, added = model_of(tmp_path, kind), {"m2m": "__tyv__", "nllb": "tyv_Cyrl"}.get(kind, "ty_RU")
+    *_, tokenizer = theirs.write_model(model.model, kind)
+    codes = {theirs.piece_of(kind, language): number for language, number in tokenizer.codes.items()}
+    model.replace("added_tokens.json", {**codes, "<mask>": tokenizer.mask, added: tokenizer.mask + 1})
+    encoder = model.read().problem.encoders["inputs"]
+    pieces = [encoder.piece(number) for number in range(tokenizer.mask, tokenizer.vocab_size)]
+    assert pieces[1:] == [added, f"<row {tokenizer.mask + 2}>"]
+    assert pieces[0] == ("<mask>" if kind != "m2m" else f"<row {tokenizer.mask}>")
+    assert encoder.languages.ids[added.strip("_")] == tokenizer.mask + 1
+
+
+@pytest.mark.parametrize("kind", theirs.KINDS)
+@pytest.mark.parametrize("name", ["added_tokens.json", "special_tokens_map.json", "tokenizer.json"])
+def test_tokens_that_were_added_are_named(tmp_path, kind, name):
+    model = model_of(tmp_path, kind)
+    *_, tokenizer = theirs.write_model(model.model, kind)
+    tokens = {"<hl>": tokenizer.mask + 1}
+    listed = [{"id": number, "content": token} for token, number in tokens.items()]
+    contents = {"added_tokens.json": tokens, "tokenizer.json": {"added_tokens": listed}}
+    model.replace(name, contents.get(name, {"additional_special_tokens": list(tokens)}))
+    model.is_refused("'<hl>'", name)
+
+
 @pytest.mark.parametrize(("named", "languages"), [("m2m100", ["af", "am"]), ("wmt21", ["en", "ha"])])
 def test_m2m_knows_its_languages_where_no_file_lists_them(tmp_path, named, languages):
     def edit(values, tensors):

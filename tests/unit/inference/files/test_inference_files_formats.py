@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.files.formats import FORMATS, renderer
-from t2t.inference.files.job import NOTHING, Job, decode_file
+from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.shards import Shard
-from t2t.inference.translator import Hypothesis
+from t2t.inference.hypothesis import NOTHING, Hypothesis
 from tests.errors import refused
 from tests.reverser import Reverser
 
@@ -63,6 +63,11 @@ def test_jsonl_has_alignments_and_the_scores_of_tokens():
     one = Hypothesis("a b", (5, 6, 1), -0.5, -1.5, tokens=(("a", -0.25), ("b", -1.25), ("</s>", -0.0000001)))
     (found,) = json.loads(renderer("jsonl")(1, [one], 1)[0])["hypotheses"]
     assert found["tokens"] == [["a", -0.25], ["b", -1.25], ["</s>", 0.0]]
+
+
+def test_jsonl_marks_an_output_that_is_cut():
+    (found,) = json.loads(renderer("jsonl")(1, [Hypothesis("a b", (5, 6), -0.5, -1.5, cut=True)], 1)[0])["hypotheses"]
+    assert found == {"text": "a b", "score": -0.5, "log_prob": -1.5, "finish_reason": "length"}
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.sampled_from(sorted(FORMATS)))

@@ -1,4 +1,4 @@
-"""`t2t-bleu`: the same scores as sacreBLEU, for files as they are."""
+"""`t2t-bleu`, `t2t-evalb` and `t2t-aer`: the scores of sacreBLEU, EVALB and by hand, for files as they are."""
 
 import gzip
 import math
@@ -8,10 +8,12 @@ import sys
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from t2t.cli import bleu
+from t2t.cli import aer, bleu, evalb
+from t2t.files.pharaoh import parse_links
 from t2t.metrics.moses import moses_bleu
 from t2t.registry import METRICS
-from tests.in_process import refuses
+from tests.in_process import call, refuses
+from tests.readme import ROOT
 from tests.registrations import registered
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
@@ -190,3 +192,143 @@ def test_files_that_are_not_named_or_not_there(tmp_path):
     refuses(bleu, "--translation", reference="x")
     refuses(bleu, "--translation --reference")
     refuses(bleu, f"{tmp_path}/gone", translation=tmp_path / "gone", reference=tmp_path / "gone")
+
+
+# === `t2t-evalb`: EVALB's report for files as they are, and a one-line error for others ===
+
+
+GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
+TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"
+ROW = "   1    3    0   50.00  66.67     2      4    3      1      3     3   100.00\n"
+
+
+@pytest.fixture
+def trees_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(**contents):
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["gold test", "--param_file=COLLINS gold test", "gold test --param-file=own", "-p own gold test",
+     "--gold=gold --test=test", "packed test"],
+)  # fmt: skip
+def test_a_report(trees_in, arguments):
+    trees_in(gold=GOLD, test=TEST, packed=gzip.compress(GOLD.encode()), own="DELETE_LABEL TOP\n")
+    out, err = call(evalb, *arguments.split())
+    assert err == ""
+    assert out.startswith("  Sent.  ")
+    assert ROW in out
+    assert out.endswith("Tagging accuracy          = 100.00\n")
+    assert out.count("\n") == 35
+
+
+def test_without_settings_nothing_is_deleted_and_damaged_text_is_scored_and_counted(trees_in):
+    trees_in(gold=GOLD, test=TEST)  # TOP counts: 3 of 5 and of 4
+    row = "   1    3    0   60.00  75.00     3      5    4      1      3     3   100.00\n"
+    assert row in call(evalb, "-p=none", "gold", "test").out
+    trees_in(gold=GOLD.replace("x", "caf\xe9").encode("latin-1"), test=TEST.replace("x", "caf\xe9").encode("latin-1"))
+    out, err = call(evalb, "gold", "test")
+    assert err == "warning: invalid UTF-8 replaced in 2 lines\n"
+    assert ROW in out
+
+
+def test_errors_of_sentences_and_unequal_numbers_of_lines_go_to_standard_error_in_order(trees_in):
+    trees_in(gold=GOLD * 3, test=TEST + "\n" + TEST.replace("y", "w"), short=TEST)
+    out, err = call(evalb, "gold", "test")
+    assert err == "3 : Words unmatch (y|w)\n"
+    assert "Number of Error sentence  =      1\nNumber of Skip  sentence  =      1\n" in out
+    out, err = call(evalb, "gold", "short")
+    assert err == "2 : Number of lines unmatch (too many lines in gold file)\n"
+    assert "Number of sentence        =      1\n" in out
+    trees_in(gold=GOLD * 2, test=TEST.replace("y", "w") + TEST)
+    command = [sys.executable, "-c", "from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test'])"]
+    both = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    lines = both.splitlines()
+    assert lines[3] == "1 : Words unmatch (y|w)"
+    assert lines[4].startswith("   1    3    1")
+
+
+def test_too_many_errors_end_the_report_with_status_1(trees_in):
+    trees_in(gold=GOLD * 20, test="(A b)\n" * 20)
+    out, err = refuses(evalb, "12 MAX_ERROR 10", "gold", "test", status=1)
+    assert out.count("\n") == 3 + 11
+    assert "Summary" not in out
+    assert err.splitlines()[:-1] == [f"{number} : Length unmatch (3|1)" for number in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "about"),
+    [
+        ("", "GOLD TEST"),
+        ("gold", "TEST"),
+        ("gold nothing", "nothing"),
+        ("nothing gold", "nothing"),
+        ("gold .", ".:"),
+        ("gold gold gold", "'gold' GOLD TEST"),
+        ("gold gold --gold=gold", "'gold' --gold"),
+        ("gold gold -p bad", "bad:1: DELTE DELETE_LABEL"),
+        ("gold gold -p nothing", "nothing"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_is_printed(trees_in, arguments, about):
+    trees_in(gold=GOLD, bad="DELTE X\n")
+    assert refuses(evalb, about, *arguments.split()).out == ""
+
+
+def test_the_command_starts_without_tensorflow_and_sacrebleu(trees_in):
+    trees_in(gold=GOLD, test=TEST)
+    code = (
+        "import sys; from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test']); "
+        "print(*sorted({'tensorflow', 'keras', 'sacrebleu'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.endswith("= 100.00\n\n")
+
+
+# === `t2t-aer` on files, and on the hand-made alignments included in the package ===
+
+
+PAIRS, LINKS = ROOT / "examples/aligned_ende.tsv", ROOT / "examples/aligned_ende.links"
+
+
+def test_the_rate_of_a_file(tmp_path, stdin):
+    """4 links found, 5 sure links; 3 of the found links are sure, 4 are possible: 1 - (3 + 4) / (4 + 5) = 1 - 7/9."""
+    gold, found = tmp_path / "gold.gz", tmp_path / "found"
+    gold.write_bytes(gzip.compress(b"0-0 1-1 2?1\n\n0-1 1-0 1-1\n"))
+    found.write_text("0-0 2-1\n\n0-1 1-0\n")
+    expected = "AER = 0.2222, precision = 1.0000, recall = 0.6000 (4 links found, 5 sure)\n"
+    assert call(aer, gold, found) == (expected, "")
+    stdin(found.read_bytes())
+    assert call(aer, gold=gold, test="-") == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("gold", "found", "about"),
+    [("0-0\n", "0-0\n1-1\n", "gold 1 found 2"), ("0-0\n", "0:0\n", "found 1 '0:0'"), (None, "0-0\n", "gold")],
+)
+def test_mistakes_of_links(tmp_path, gold, found, about):
+    for name, content in (("gold", gold), ("found", found)):
+        if content is not None:
+            (tmp_path / name).write_text(content)
+    assert refuses(aer, about, tmp_path / "gold", tmp_path / "found").out == ""
+    refuses(aer, "GOLD TEST")
+
+
+def test_the_alignments_made_by_hand_link_words_of_their_sentences(tmp_path):
+    pairs = [line.split("\t") for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    lines = LINKS.read_text().splitlines()
+    assert len(pairs) == len(lines) == 20
+    for number, ((source, target), line) in enumerate(zip(pairs, lines, strict=True), start=1):
+        sure, possible = parse_links(line, LINKS.name, number)
+        assert not set(sure) & set(possible)
+        assert {i for i, _ in (*sure, *possible)} == set(range(len(source.split()))), line
+        assert {j for _, j in (*sure, *possible)} == set(range(len(target.split()))), line
+    sure_alone = [" ".join(link for link in line.split() if "-" in link) for line in lines]
+    (tmp_path / "sure").write_text("\n".join(sure_alone) + "\n")
+    assert call(aer, LINKS, tmp_path / "sure").out.startswith("AER = 0.0000, precision = 1.0000, recall = 1.0000 (")
