@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from t2t.registry import register_model as register_model
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
+    from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
     from t2t.specs.constants import TRAIN as TRAIN
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "t2t.runs.model_check": ("check_model",),
     "t2t.specs.constants": ("DEV", "TEST", "TRAIN"),
     "t2t.errors": ("ArgumentError", "MachineError", "T2TError", "UserError"),
     "t2t.hparams.base": ("HParams", "ModelHParams"),

@@ -1,6 +1,7 @@
 """Errors in tests: expecting one by what it is about, and the checks of every error that is made while tests run."""
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,15 @@ def refused(*about: object, by: type[Exception] = UserError) -> Iterator[pytest.
     assert not [word for word in words if word.split() != [word]], f"sentences are not for tests: {words}"
     with pytest.raises(by) as raised:
         yield raised
-    missing = [word for word in words if word not in str(raised.value)]
+    missing = [word for word, what in zip(words, about, strict=True) if not _names(str(raised.value), word, what)]
     assert not missing, f"the error does not name {missing}: {raised.value}"
+
+
+def _names(message: str, word: str, what: object) -> bool:
+    """Returns whether a message has a word; a number must stand by itself, as the names of folders have digits."""
+    if isinstance(what, int | float):
+        return re.search(rf"(?<![\w.]){re.escape(word)}(?!\w|\.\d)", message) is not None
+    return word in message
 
 
 def check_errors(made: set[str]) -> None:

@@ -12,9 +12,13 @@ from t2t.inference.translator import Hypothesis, Translator
 
 
 class Reverser:
-    """Outputs each text reversed, with its position in the file; ids are code points. Fails on texts with `breaks`."""
+    """Outputs each text reversed, with its position in the file; ids are code points. Fails on texts with `breaks`.
 
-    def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None, longest_target=None):
+    Outputs of `unfinished` texts are cut at their limit.
+    """
+
+    def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None, longest_target=None, unfinished=()):
+        self.unfinished = unfinished
         self.longest_input, self.has_inputs, self.weights, self.breaks = longest_input, has_inputs, weights, breaks
         self.longest_target = longest_target or longest_input
         self.asked = []
@@ -69,7 +73,13 @@ class Reverser:
         on_done(len(texts))
         return [
             [
-                Hypothesis(f"{text[::-1]}@{seed}" + "!" * rank, (1,) * (len(text) + 1), -1.0 - rank, -2.0 - rank)
+                Hypothesis(
+                    f"{text[::-1]}@{seed}" + "!" * rank,
+                    (1,) * (len(text) + 1),
+                    -1.0 - rank,
+                    -2.0 - rank,
+                    cut=text in self.unfinished,
+                )
                 for rank in range(n_best)
             ]
             for text, seed in zip(texts, seeds, strict=True)

@@ -10,6 +10,7 @@ from keras import ops
 
 from t2t import EncoderDecoder, HParams, register_hparams, register_model
 from t2t.layers.positions import SinusoidalPositions
+from t2t.specs.features import FeatureKind
 
 
 @dataclass(kw_only=True)
@@ -28,6 +29,7 @@ class MyBagOfWords(EncoderDecoder):
     """Predicts each word from the mean of the source, the word before it and its position."""
 
     hparams_class = BagHParams
+    accepts_inputs = (FeatureKind.TOKENS,)
 
     def __init__(self, hparams, spec, dtype="float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

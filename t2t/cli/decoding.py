@@ -266,6 +266,8 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
         ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
         (found,) = translator.translate_ids(ids, n_best, seeds=[number], sources=[text], seed=seed)
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
+        if any(one.cut for one in found):
+            log.warning("an output for line %d ends at its limit, see --decode_extra_length", number + 1)
 
 
 def typed_lines() -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,6 +15,9 @@ from t2t.cli.decoding import typed_lines
 from t2t.cli.help import LONGEST_S, NAMES, OUTPUT, flag_group
 from t2t.cli.tensor2tensor import QUERY_FLAGS, define_unused_flags
 from t2t.errors import MachineError, UserError
+from t2t.inference.hypothesis import LENGTH
+
+log = logging.getLogger("t2t")
 
 USAGE = """
 Sends each typed line to a running t2t-server, and prints its outputs, best first, each with its score.
@@ -73,7 +77,12 @@ def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str
     try:
         with urllib.request.urlopen(request, timeout=values.timeout_secs) as answer:
             (found,) = json.load(answer)["translations"]
-            return found["outputs"]
+            outputs = found["outputs"]
+            if found.get("cut"):
+                log.warning("the text is longer than the model reads, and was cut")
+            if any(output.get("finish_reason") == LENGTH for output in outputs):
+                log.warning("an output ends at its limit, see extra_length")
+            return outputs
     except urllib.error.HTTPError as error:
         kind = UserError if error.code < 500 else MachineError
         raise kind(f"{address} refuses the text: {_message(error)}") from error

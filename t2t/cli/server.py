@@ -80,6 +80,8 @@ def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None
         define.integer("streams", 4, "Largest number of concurrent streamed answers.", 1)
         define.integer("request_texts", 128, "Largest number of texts in a request.", 1)
         define.integer("request_bytes", 1 << 20, "Largest body of a request, in bytes.", 1)
+        define.boolean("truncate", False, "Truncates texts that are too long where a request does not say; without, "
+                       "they are refused.")  # fmt: skip
         define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001, LONGEST_S)
         define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0, LONGEST_S)
     define_language_flags(values)
@@ -126,6 +128,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
             seconds=values.request_seconds,
             waiting_jobs=values.queue_texts,
             streams=values.streams,
+            truncate=values.truncate,
         )
         for model in models:
             model.warm_up()

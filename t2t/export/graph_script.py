@@ -13,6 +13,7 @@ Legend: V vocabulary, P positions, C classes.
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -116,8 +117,12 @@ class Model:
 
             text = single_spaced(text)
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
-        ids = [*config["input_start"], *ids][: config["longest_input"]]
-        return [*ids, config["eos_id"], *config["input_end"]] if config["has_inputs"] else ids
+        ids, longest = [*config["input_start"], *ids], config["longest_input"]
+        if len(ids) > longest:
+            warnings.warn(f"a text of {len(ids)} ids is cut to {longest}", stacklevel=2)
+        if config["has_inputs"]:
+            return [*ids[:longest], config["eos_id"], *config["input_end"]]
+        return ids[max(len(ids) - longest, 0) :]
 
     def text(self, output: Sequence[int]) -> str:
         """Returns the text of an output, or the name of its class."""

@@ -36,6 +36,10 @@ class Answer:
     text: str | None = None
     log_prob: float | None = None
     probability: float | None = None
+    cut: bool | None = None
+    """Whether the output ends at its limit."""
+    cut_input: bool | None = None
+    """Whether the input was too long."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +95,7 @@ def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     if translator.rewrites_text:
         text = translator.problem.encoders[TARGETS].decode(hypothesis.ids)
     probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
-    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)
+    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability, hypothesis.cut)
 
 
 def largest_difference(ours: Answer, theirs: Answer) -> float:
@@ -155,7 +159,8 @@ def _is_finite(answer: Answer) -> bool:
 
 
 def _is_same(ours: Answer, theirs: Answer) -> bool:
-    return theirs.ids in (None, ours.ids) and theirs.text in (None, ours.text)
+    names = ("ids", "text", "cut", "cut_input")
+    return all(getattr(theirs, name) in (None, getattr(ours, name)) for name in names)
 
 
 def _format_answers(answers: Sequence[Answer]) -> str:

@@ -1,5 +1,6 @@
 """Compares every signature of a SavedModel with the run that it was made from."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from t2t.export.parity import (
     compare_scores,
     compare_texts,
 )
-from t2t.export.served import IDS, SCORE, TEXT
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT
 from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
 from t2t.specs.constants import TARGETS
@@ -43,6 +44,12 @@ def prove_signatures(
     """
     given = trial.rows if trial.texts is None else trial.texts
     expected = answers_of_run(translator, given, n_best)
+    if trial.texts is not None:
+        longest = translator.longest_input
+        expected = [
+            [dataclasses.replace(answer, cut_input=len(row) > longest) for answer in answers]
+            for row, answers in zip(trial.rows, expected, strict=True)
+        ]
     provers: dict[str, Callable[[Any], Parity]] = {
         TEXT: lambda signature: compare(expected, _answers_of_signature(signature, trial.rows, given, _texts)),
         IDS: lambda signature: compare(expected, _answers_of_signature(signature, trial.rows, trial.rows, _ids)),
@@ -99,7 +106,8 @@ def _answers_of_signature(
 
 
 def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
-    outputs = _call_signature(signature, batch, {"outputs", "classes", "scores", "probabilities"})
+    compared = {"outputs", "classes", "scores", "probabilities", CUT_INPUTS, CUT_OUTPUTS}
+    outputs = _call_signature(signature, batch, compared)
     texts = outputs["outputs" if "outputs" in outputs else "classes"]
     return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
 
@@ -108,7 +116,9 @@ def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Ans
     for k, score in enumerate(outputs["scores"][row]):
         if exists(score) or not np.isfinite(score):  # keeps NaN, so that the comparison fails
             probability = float(outputs["probabilities"][row, k]) if "probabilities" in outputs else None
-            yield Answer(None, float(score), texts[row, k].decode(), probability=probability)
+            cut_input = bool(outputs[CUT_INPUTS][row]) if CUT_INPUTS in outputs else None
+            cut = bool(outputs[CUT_OUTPUTS][row, k]) if CUT_OUTPUTS in outputs else None
+            yield Answer(None, float(score), texts[row, k].decode(), None, probability, cut, cut_input)
 
 
 def _ids(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:

@@ -25,6 +25,8 @@ from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"
 """Names of the signatures."""
+CUT_INPUTS, CUT_OUTPUTS = "cut_inputs", "cut_outputs"
+"""Outputs of the first: whether a text was too long, and whether an output ends at its limit."""
 
 
 class Served:
@@ -34,6 +36,7 @@ class Served:
         settings, hparams = translator.settings(n_best)
         self._model, self._n_best = translator.model, n_best
         self._longest = max_sequence_ids(self._model, hparams)
+        self._longest_input = translator.longest_input
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
         self._search = build_search(self._model, settings, hparams.extra_length)
@@ -82,9 +85,13 @@ class Served:
     def _texts_of_texts(self, text):
         text = cleaned(text)
         words = single_spaced(text) if self._single_spaces and self._model.spec.inputs else text
-        ids_BS = self._source.encode(words)
-        result = self._search_batch(self._rows(_joined(self._marks.input_start, ids_BS)), text)
-        return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
+        ids_BS = _joined(self._marks.input_start, self._source.encode(words))
+        result = self._search_batch(self._rows(ids_BS), text)
+        is_cut_B = ids_BS.row_lengths() > self._longest_input
+        if not self._model.spec.inputs:
+            return self._as_text(result) | {CUT_INPUTS: is_cut_B}
+        is_blank_B = is_blank(text)
+        return self._as_text(result, is_blank_B) | {CUT_INPUTS: is_cut_B & ~is_blank_B}
 
     def _ids_of_ids(self, inputs):
         ids_BS = tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID)
@@ -110,10 +117,10 @@ class Served:
     # === Parts ===
 
     def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
-        """Returns inputs cut to the maximum length, with their end ids unless they are prefixes, (B, S)."""
-        behind = self._marks.input_end
-        ids_BS = ids_BS[:, : self._longest - 1 - len(behind)]
-        return self._pad_rows(_joined(ids_BS, (EOS_ID, *behind)) if self._model.spec.inputs else ids_BS)
+        """Returns inputs cut to the maximum length with their end ids, or prefixes cut to their ends, (B, S)."""
+        if not self._model.spec.inputs:
+            return self._pad_rows(ids_BS[:, -self._longest_input :])
+        return self._pad_rows(_joined(ids_BS[:, : self._longest_input], (EOS_ID, *self._marks.input_end)))
 
     def _pad_rows(self, ids_BS):
         ids_BS = ids_BS.to_tensor(PAD_ID)
@@ -153,7 +160,12 @@ class Served:
             log_probs_BK = tf.where(is_blank_B[:, None], certain_1K, log_probs_BK)
         if self._gives_classes:
             return {"classes": texts_BK, "scores": scores_BK, "probabilities": tf.exp(log_probs_BK)}
-        return {"outputs": texts_BK, "scores": scores_BK}
+        if not self._model.autoregressive:
+            return {"outputs": texts_BK, "scores": scores_BK}
+        is_cut_BK = (result.lengths > 0) & ~tf.reduce_any(tf.equal(result.ids, EOS_ID), axis=2)
+        if is_blank_B is not None:
+            is_cut_BK &= ~is_blank_B[:, None]
+        return {"outputs": texts_BK, "scores": scores_BK, CUT_OUTPUTS: is_cut_BK}
 
 
 def _labels_of(problem: Problem) -> TreeLabels:

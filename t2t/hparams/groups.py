@@ -332,7 +332,9 @@ class DecodeHParams:
         5, "Number of most probable output lengths to try for each sentence; the best output is kept.",
         minimum=1, maximum=10_000, used_when=_MASK_PREDICT,
     )  # fmt: skip
-    extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
+    extra_length: int = param(
+        50, "Longest output: ids of the input, and of a given prefix, plus this many.", minimum=0, maximum=1_000_000
+    )
     max_input_length: int = param(
         0, "Longest input to decode or evaluate, in ids with end of sequence; longer ones are truncated and reported. "
         "0 = 1024, or max_length if that is larger.", minimum=0,

@@ -37,7 +37,7 @@ class BatchSearch(ABC):
     Args:
         model: its current weights are read at each call.
         settings: how to search.
-        extra_length: by how many ids an output may be longer than its input.
+        extra_length: by how many ids an output may be longer than its input and its prefix.
         shortlist: gives the candidates of each sentence, if the model `selects_tokens`; None for all tokens.
     """
 
@@ -45,13 +45,20 @@ class BatchSearch(ABC):
         self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
     ):
         self._model, self._settings, self._extra_length = model, settings, extra_length
+        self._code_length = 0
         self._shortlist, self._vocab_size = shortlist, model.spec.targets.vocab_size
         self._has_inputs = model.spec.inputs is not None
 
-    def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
-        """Returns a search with other settings of the same structure, without compiling anything."""
+    def with_settings(self, settings: SearchSettings, extra_length: int, code_length: int = 0) -> Self:
+        """Returns a search with other settings of the same structure, without compiling anything.
+
+        Args:
+            settings: how to search.
+            extra_length: by how many ids an output may be longer than its input and its prefix.
+            code_length: how many ids of each prefix do not count for that, as the input has a language code, too.
+        """
         other = copy.copy(self)
-        other._settings, other._extra_length = settings, extra_length
+        other._settings, other._extra_length, other._code_length = settings, extra_length, code_length
         return other
 
     @abstractmethod
@@ -85,8 +92,8 @@ class BatchSearch(ABC):
     ) -> SearchResult:
         """Searches one batch to its end and returns the hypotheses as tensors, see `search`.
 
-        All outputs begin with the ids of `prefix`, if the model has inputs. Buffers have room for the longest output
-        that is allowed.
+        If the model has inputs, all outputs begin with the ids of `prefix`, a language code. Buffers have room for the
+        longest output that is allowed.
         """
 
     @abstractmethod
@@ -134,10 +141,16 @@ class BatchSearch(ABC):
         state = SearchState(numbers, (), kept, prefix, limits_B, seeds_B, candidates_BV, ())
         return state._replace(progress=self._search_of(state).start(cache, width=room or 0))
 
-    def _begin_with(self, state: SearchState, prefix_BP, lengths_B) -> SearchState:
-        """Forces outputs to begin with prefixes of `lengths_B` ids; their limits leave room for one id more."""
+    def _begin_with(self, state: SearchState, prefix_BP, lengths_B, added_B) -> SearchState:
+        """Forces outputs to begin with prefixes of `lengths_B` ids, of which `added_B` add to their limits.
+
+        There is room for one id more.
+        """
         rows = self._settings.rows_per_sentence
-        limits_B = ops.maximum(state.limits, lengths_B + 1)
+        limits_B = state.limits + added_B
+        if self._model.longest_sequence is not None:
+            limits_B = ops.minimum(limits_B, self._model.longest_sequence)
+        limits_B = ops.maximum(limits_B, lengths_B + 1)
         return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
 
     def constrain(self, state: SearchState, constraints: BatchConstraints) -> SearchState:

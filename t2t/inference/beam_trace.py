@@ -68,7 +68,8 @@ def beam_tree(
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
     step = 0
-    search = translator.model_engine.search(settings, hparams.extra_length, hparams.shortlist)
+    code_length = start.free if translator.has_inputs else 0
+    search = translator.model_engine.search(settings, hparams.extra_length, hparams.shortlist, code_length)
     assert isinstance(search, BatchSearch), "a model that writes searches"
     kept_to = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix], [terms])
@@ -177,7 +178,7 @@ def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start
         forced = list(prefix) if tuple(prefix[: len(start)]) == start else [*start, *prefix]
         return _Start(row, forced, forced, len(start))
     (row,) = translator.input_rows([[*ids, *prefix]])
-    return _Start(row, [], list(row), min(len(ids), len(row)))
+    return _Start(row, [], list(row), max(len(row) - len(prefix), 0))
 
 
 def _active(progress: Any, step: int) -> Iterator[tuple[Ids, float]]:

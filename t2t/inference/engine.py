@@ -38,6 +38,8 @@ class DecodeRequest:
     """The sizes of batches, by how much an output may be longer than its input, and whether a shortlist is used."""
     prefixes: Prefixes | None = None
     """Ids that outputs begin with, which count as certain, if the model has inputs; None for none."""
+    code_length: int = 0
+    """How many ids of each prefix are the problem's language code; the others add to the longest output."""
     constraints: Constraints | None = None
     """On the outputs, all of one class and satisfied by the prefixes; None for none."""
 

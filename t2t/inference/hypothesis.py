@@ -5,6 +5,9 @@ import dataclasses
 from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
 
+STOP, LENGTH = "stop", "length"
+"""Reasons for the end of an output."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
@@ -26,6 +29,13 @@ class Hypothesis:
     a language code at the beginning has 0. None where the hparam `token_scores` is off."""
     alignment: Links | None = None
     """Links (word of the input, word of the text), counted from 0; None where the hparam `alignments` is off."""
+    cut: bool = False
+    """Whether the search reached the longest output that is allowed, before the model wrote the end of sequence."""
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the output ends, as OpenAI's interface names it: `length` if it is cut, else `stop`."""
+        return LENGTH if self.cut else STOP
 
 
 NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)

@@ -90,10 +90,12 @@ class ModelEngine(Engine):
             raise UserError("shortlist=True: a shortlist belongs to a run directory; load one, or leave it out")
         return self.read_shortlist()
 
-    def search(self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False) -> AnyBatchSearch:
+    def search(
+        self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False, code_length: int = 0
+    ) -> AnyBatchSearch:
         """Returns the search with these settings, compiled once for each structure of the settings.
 
-        Raises as `shortlist`.
+        The arguments are those of `BatchSearch.with_settings`. Raises as `shortlist`.
         """
         key = settings.structure, uses_shortlist
         shortlist = self.shortlist if uses_shortlist else None
@@ -102,6 +104,8 @@ class ModelEngine(Engine):
             self._searches[key] = search
             if len(self._searches) > MOST_SEARCHES:
                 self._searches.popitem(last=False)
+        if isinstance(search, BatchSearch):
+            return search.with_settings(settings, extra_length, code_length)
         return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
 
     def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
@@ -113,7 +117,7 @@ class ModelEngine(Engine):
         run, queues = self._jobs.run, queues_of(batches)
         if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
-        search = self.search(settings, hparams.extra_length, hparams.shortlist)
+        search = self.search(settings, hparams.extra_length, hparams.shortlist, request.code_length)
         constraints = None
         if request.constraints is not None:
             vocab_size = self._model.spec.targets.vocab_size

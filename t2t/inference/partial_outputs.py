@@ -14,7 +14,6 @@ from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.hypothesis import blank_output
 from t2t.inference.model_engine import ModelEngine
-from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import memory_errors, padded
@@ -72,16 +71,16 @@ def partial_outputs(
         return
     if not translator.has_inputs:
         ids, prefix = [*ids, *prefix], ()
-    (row,) = translator.input_rows([ids], hparams)
-    (prefix,) = translator.forced([prefix], 1) or [()]
     assert isinstance(translator.engine, ModelEngine), "has_partial_outputs"
-    search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
+    given = [prefix] if len(prefix) else None
+    request = translator.request([ids], n_best, sources=[text], prefixes=given, constraints=[terms], **changes)
+    search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist, request.code_length)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
-    encoder = translator.problem.encoders[TARGETS]
-    kept_to = (translator.problem, translator.facts, settings, hparams)
-    constraints = constraints_of(*kept_to, [ids], [text], [prefix], [terms])
+    translator.check_min_length(request)
+    encoder, (row,) = translator.problem.encoders[TARGETS], request.rows
+    (begun,) = request.prefixes or [()]
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, prefix, sentence_seed=sentence_seed, constraints=constraints):
+        for state in search.steps(row, begun, sentence_seed=sentence_seed, constraints=request.constraints):
             # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)

@@ -68,7 +68,8 @@ def cut_rows(
 ) -> list[Row]:
     """Cuts inputs to what the model takes, with a warning, and appends end of sequence and the ids `behind`.
 
-    Nothing is appended if the model has no inputs, as rows are then prefixes. Inputs that are not text stay unchanged.
+    If the model has no inputs, rows are prefixes: nothing is appended, and they keep their ends. Inputs that are not
+    text stay unchanged.
     """
     if not reads_ids(model):
         return list(sentences)
@@ -80,7 +81,13 @@ def cut_rows(
             too_long, len(sentences), describe_max_ids(model, hparams),
         )  # fmt: skip
     end = [] if model.spec.inputs is None else [EOS_ID, *behind]
-    return [[*ids[:longest], *end] for ids in sentences]
+    has_inputs = model.spec.inputs is not None
+    return [[*cut_row(ids, longest, has_inputs), *end] for ids in sentences]
+
+
+def cut_row(ids: Row, longest: int, has_inputs: bool) -> Row:
+    """Returns ids cut to `longest`: an input keeps its beginning; what a language model continues keeps its end."""
+    return ids[:longest] if has_inputs else ids[max(len(ids) - longest, 0) :]
 
 
 def check_lengths(model: ModelFacts, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:

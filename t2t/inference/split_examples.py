@@ -87,7 +87,14 @@ class SplitExamples:
     def decode(self, translator: Translator, n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the outputs, see `Translator.translate_ids`."""
         sources = self.read_sources() if self.read_sources else None
-        return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        outputs = translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+        if cut := sum(one.cut for found in outputs for one in found):
+            extra_length = changes.get("extra_length", translator.hparams.extra_length)
+            log.info(
+                "%s of %s outputs of %s end at their limit, the length of the input and extra_length=%d",
+                f"{cut:,}", f"{sum(map(len, outputs)):,}", self._reader.split, extra_length,
+            )  # fmt: skip
+        return outputs
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:
         """Yields the stored values of a feature, one array per example, without padding."""

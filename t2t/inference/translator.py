@@ -17,7 +17,7 @@ from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.output_terms import OutputTerms, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths, positions_in
 from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -61,7 +61,9 @@ class Translator(PairScorer):
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
         A blank text has one output, which is empty. A model without inputs (a language model) continues each text. A
-        text has fewer than `n_best` outputs where there are no more; samples come in the order drawn.
+        text has fewer than `n_best` outputs where there are no more; samples come in the order drawn. A text that is
+        too long is cut, with a warning: of an input the beginning is kept, of what a language model continues the end.
+        An output that reaches its limit is `cut`.
 
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
@@ -73,7 +75,8 @@ class Translator(PairScorer):
 
         Raises:
             ArgumentError: `texts` is not a list of texts, or a change is unknown.
-            UserError: a change is out of bounds, or the search has fewer hypotheses than `n_best`.
+            UserError: a change is out of bounds, the search has fewer hypotheses than `n_best`, or the longest output
+                for a text is shorter than `min_output_length`.
         """
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
@@ -101,6 +104,7 @@ class Translator(PairScorer):
         """
         request = self.request(sentences, n_best, sources=sources, **how)
         rows, hparams = request.rows, request.hparams
+        self.check_min_length(request)
         results = [[blank_output(hparams)] for _ in sentences]
         if on_done is not None and len(rows) < len(sentences):
             on_done(len(sentences) - len(rows))
@@ -168,11 +172,33 @@ class Translator(PairScorer):
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
+            code_length=len(self._output_start),
             constraints=constraints_of(
                 self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
             ),
             sentences=asked,
         )
+
+    def check_min_length(self, request: DecodeRequest) -> None:
+        """Raises UserError if an output cannot be as long as `min_output_length`, so that none would ever end.
+
+        Constraints are kept to first, so nothing is checked with them.
+        """
+        shortest = request.settings.min_length + 1
+        if shortest == 1 or request.constraints is not None or not self.facts.autoregressive:
+            return
+        size_of = len if self.reads_text else positions_in(self.model)
+        for place, row in enumerate(request.rows):
+            longest = max(size_of(row) + request.hparams.extra_length, 1)
+            if request.prefixes is not None:
+                longest += len(request.prefixes[place]) - request.code_length
+            longest = min(longest, self.facts.longest_sequence or longest)
+            if shortest > longest:
+                raise UserError(
+                    f"min_output_length={shortest - 1}: input {request.sentences[place] + 1} has {size_of(row)} ids, "
+                    f"and with extra_length={request.hparams.extra_length} its longest output has {longest}, end of "
+                    f"sequence included; make min_output_length smaller or extra_length larger"
+                )
 
     def _not_blank(self, sentences: Sequence[Row], sources: Sequence[str] | None) -> np.ndarray:
         """Returns the indices of the inputs that are not blank, see `is_blank`; `sources` as in `request`."""
@@ -315,7 +341,8 @@ class Translator(PairScorer):
         """
         if source is None:
             source = self.problem.decode_input(ids_in) if self.problem.finishes else ""
-        is_class = self.facts.spec.targets.kind == FeatureKind.LABEL
+        kind = self.facts.spec.targets.kind
+        is_class, ends = kind == FeatureKind.LABEL, kind == FeatureKind.TOKENS and self.facts.autoregressive
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
@@ -323,7 +350,8 @@ class Translator(PairScorer):
                 output = self.problem.decode_target(ids[0] if is_class else ids)
                 finished = self.problem.finish(without_surrogates(source), output)
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
-                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired))
+                cut = ends and ids[-1] != EOS_ID
+                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired, cut=cut))
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses

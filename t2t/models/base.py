@@ -3,8 +3,9 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
 
+import contextlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
@@ -413,3 +414,21 @@ def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dt
                 f"own"
             )
     return model
+
+
+@contextlib.contextmanager
+def all_weights_exist(model: SequenceModel) -> Iterator[None]:
+    """Context of a model's first calls, which must create no weights.
+
+    Raises:
+        UserError: they have created some: no optimizer trains these, and no checkpoint with them can be loaded.
+    """
+    known = {variable.path for variable in model.variables}
+    try:
+        yield
+    finally:  # of a call that fails, too: JAX refuses to draw initial values in a program
+        if new := [variable.path for variable in model.variables if variable.path not in known]:
+            raise UserError(
+                f"model {type(model).__name__}: its weights {first_few(new, ', ')} were created by a call, not when it "
+                f"was built, so they would be neither trained nor restored; build their layers in build"
+            )

@@ -322,9 +322,7 @@ def check_model(request: Request, model_class: type[Any], hparams: HParams) -> N
 
     A new run must not have hparams that nothing reads, either; see `SequenceModel.check_new`.
     """
-    if not isinstance(hparams, model_class.hparams_class):
-        raise _unfit(request, model_class.hparams_class.__name__, hparams)
-    model_class.check_hparams(hparams)
+    check_family(request, model_class, hparams)
     problems = problems_of(request)
     declared = [spec for problem in problems if (spec := problem.declared_spec()) is not None]
     for spec in declared:
@@ -334,6 +332,13 @@ def check_model(request: Request, model_class: type[Any], hparams: HParams) -> N
         model_class.check_accepts(whole)
     if len(declared) == len(problems) and not RunDir.exists(request.output_folder):
         model_class.check_new(hparams, get_hparams(request.hparams_set), whole)
+
+
+def check_family(request: Request, model_class: type[Any], hparams: HParams) -> None:
+    """Raises UserError if a model does not accept the set."""
+    if not isinstance(hparams, model_class.hparams_class):
+        raise _unfit(request, model_class.hparams_class.__name__, hparams)
+    model_class.check_hparams(hparams)
 
 
 def _unfit(request: Request, needed: str, hparams: HParams) -> UserError:

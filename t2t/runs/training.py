@@ -21,7 +21,7 @@ from t2t.data.worker_batches import WorkerBatches
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
-from t2t.models.base import create_model
+from t2t.models.base import all_weights_exist, create_model
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_hparams, compilation_line, decide
@@ -249,10 +249,11 @@ class TrainingRun:
         """Runs the largest batches, so that a lack of memory shows now; with XLA, a batch of each shape."""
         if self.step.xla and self.workers.is_chief:
             log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
-        for part in self.parts:
-            trainer.warm_up(part.warm_up_batches(self.step.xla), part.name)
-        if evaluator is not None:
-            evaluator.warm_up()
+        with all_weights_exist(self.model):
+            for part in self.parts:
+                trainer.warm_up(part.warm_up_batches(self.step.xla), part.name)
+            if evaluator is not None:
+                evaluator.warm_up()
 
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Restores the latest checkpoint, or starts a new run; returns the last update and the state of the data."""

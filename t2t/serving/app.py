@@ -92,7 +92,7 @@ def _own_addresses(service: Service) -> list[Address]:
             path="/translate",
             handler=handlers.translate,
             summary="The best outputs for texts, or for each line of plain text; with stream, one as it is written.",
-            query={"model": schemas.model_name(names)},
+            query={"model": schemas.model_name(names), "truncate": schemas.BOOLEAN},
             requests={
                 JSON: Content(schemas.translation_request(texts, names), {"text": _EXAMPLE, "n_best": 1}),
                 TEXT: Content(schemas.STRING, _EXAMPLE),

@@ -18,12 +18,20 @@ _LOG_CHARS = 300
 """Longest reason of a refusal in the log, in characters."""
 
 
-def error_body(path: str, status: int, message: str) -> dict[str, Any]:
-    """Returns the JSON of an error."""
+CONTEXT_LENGTH = "context_length_exceeded"
+"""OpenAI's code for a text that is too long."""
+
+
+class ContextLengthError(UserError):
+    """A text is longer than the model reads."""
+
+
+def error_body(path: str, status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """Returns the JSON of an error; `code` is OpenAI's, for clients of that interface."""
     if path not in OPENAI_PATHS:
         return {"error": message}
     kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def error_response(path: str, error: Exception) -> JSONResponse:
@@ -36,7 +44,8 @@ def error_response(path: str, error: Exception) -> JSONResponse:
     else:
         status, headers = 500, None
         message = f"internal error ({type(error).__name__}); the log of the server has the details"
-    return JSONResponse(error_body(path, status, message), status, headers=headers)
+    code = CONTEXT_LENGTH if isinstance(error, ContextLengthError) else None
+    return JSONResponse(error_body(path, status, message, code), status, headers=headers)
 
 
 def refuse(path: str, error: Exception) -> JSONResponse:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import REPORT
-from t2t.export.served import SCORE, TEXT
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import read_sealed
@@ -21,7 +21,7 @@ from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
 
 
 class ServedExport(ServedModel):
-    """An export behind a queue, see `ServedModel`. Its search is fixed; it does not report which inputs it truncated.
+    """An export behind a queue, see `ServedModel`. Its search is fixed; those made by early versions report no cuts.
 
     Raises:
         UserError: an export of another format, a damaged one, or one that may do more than compute; inputs that are not
@@ -69,8 +69,13 @@ class ServedExport(ServedModel):
         changes: Mapping[str, Any] | None = None,
         most_tokens: int | None = None,
         terms: OutputTerms | None = None,
+        *,
+        truncate: bool = True,
     ) -> list[Question]:
-        """Returns the questions of a request; raises UserError for too large `n_best`, and for any other setting."""
+        """Returns the questions of a request; raises UserError for too large `n_best`, and for any other setting.
+
+        Whether a text is too long shows in its answer, since the graph alone encodes it.
+        """
         n_best = n_best or self.n_best
         if n_best > self._most:
             raise UserError(
@@ -84,7 +89,7 @@ class ServedExport(ServedModel):
                 f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made; leave that out "
                 f"or serve its run"
             )
-        return [Question(text, n_best) for text in texts]
+        return [Question(text, n_best, truncate=truncate) for text in texts]
 
     def _decode_made_up(self, count: int, length: int) -> None:
         self.answer([Question(" ".join(["."] * length))] * count)
@@ -93,15 +98,18 @@ class ServedExport(ServedModel):
         """Returns the answers from one call of the graph."""
         found = self._serve(text=tf.constant([question.text for question in questions]))
         texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
+        cut_inputs = found[CUT_INPUTS].numpy().tolist() if CUT_INPUTS in found else [None] * len(questions)
+        cut = found[CUT_OUTPUTS].numpy() if CUT_OUTPUTS in found else np.zeros(scores.shape, bool)
         answers = []
         for row, question in enumerate(questions):
             existing = [k for k in range(question.n_best) if exists(scores[row, k])]
-            answers.append(Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in existing], None))
+            hypotheses = [self._hypothesis(texts[row, k], scores[row, k], bool(cut[row, k])) for k in existing]
+            answers.append(Answer(hypotheses, cut_inputs[row]))
         return answers
 
-    def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:
+    def _hypothesis(self, text: bytes, score: np.float32, cut: bool) -> Hypothesis:
         log_prob = float(score) if self._gives_classes else None  # a search graph returns only the score
-        return Hypothesis(text.decode(), (), float(score), log_prob)
+        return Hypothesis(text.decode(), (), float(score), log_prob, cut=cut)
 
 
 def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:

@@ -88,8 +88,11 @@ def _version(service: Service, request: Request) -> ServedModel:
 async def predict(service: Service, request: Request) -> Response:
     """Answers `POST /v1/models/NAME:predict`."""
     model = _version(service, request)
-    texts, by_rows = plain_requests.prediction_texts(plain_requests.read_json(await service.body(request)))
-    answers = await service.answers(model, service.questions(model, texts))
+    data = plain_requests.read_json(await service.body(request))
+    texts, by_rows = plain_requests.prediction_texts(data)
+    truncate = plain_requests.option(data, plain_requests.TRUNCATE)
+    questions = await run_in_threadpool(service.questions, model, texts, truncate=truncate)
+    answers = await service.answers(model, questions)
     return JSONResponse(plain_answers.prediction(answers, by_rows))
 
 
@@ -102,7 +105,7 @@ async def translate(service: Service, request: Request) -> Response:
     asked = plain_requests.translation_request(data)
     model = service.model(_asked_model(request, data))
     how = (asked.texts, asked.n_best, asked.changes, None, asked.terms)
-    questions = await run_in_threadpool(service.questions, model, *how)  # large constraints take time
+    questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream or EVENTS in request.headers.get("accept", ""):
         plain_requests.only_text(asked.texts)
         return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
@@ -135,9 +138,12 @@ async def _translate_lines(service: Service, request: Request, body: bytes) -> R
         raise HTTPException(415, f"content-encoding {packing!r:.60}: lines are plain or gzip; send them so")
     lines, is_ended = lines_of_bytes(body, Counter(), "the body", service.limits.most_bytes)
     model = service.model(request.query_params.get("model"))
-    answers = await service.answers(model, service.questions(model, lines, 1))
+    given = {name: {"true": True, "false": False}.get(value, value) for name, value in request.query_params.items()}
+    truncate = plain_requests.option(given, plain_requests.TRUNCATE)
+    questions = await run_in_threadpool(service.questions, model, lines, 1, truncate=truncate)
+    answers = await service.answers(model, questions)
     written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
-    return PlainTextResponse("\n".join(written) + "\n" * is_ended)
+    return PlainTextResponse("\n".join(written) + "\n" * is_ended, headers=plain_answers.cut_lines(answers))
 
 
 async def _translation_events(service: Service, model: ServedModel, question: Question, is_one: bool):
@@ -167,7 +173,7 @@ async def _complete(
 ) -> Response:
     n = asked.n or 1
     how = (asked.texts, n, asked.changes, asked.most_tokens, asked.terms)
-    questions = await run_in_threadpool(service.questions, model, *how)  # long texts and large constraints take time
+    questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream:
         text = plain_requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)

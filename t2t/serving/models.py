@@ -16,9 +16,11 @@ from t2t.decoding.settings import SAMPLE
 from t2t.errors import UserError
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_terms import OutputTerms
+from t2t.inference.rows import cut_row
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Translator
 from t2t.serving.batcher import Batcher
+from t2t.serving.errors import ContextLengthError
 from t2t.serving.search_changes import FIELDS, check_changes, limit_tokens
 from t2t.specs.constants import EOS_ID
 
@@ -42,6 +44,8 @@ class Question:
     """Number that, with the seed, determines the samples for the text."""
     terms: OutputTerms | None = None
     """Constraints on the words of the outputs; None without any."""
+    truncate: bool = True
+    """Whether the text may be truncated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +203,7 @@ class ServedModel:
         if not self.continues:
             return ""
         (ids,) = self.translator.encode([text])
-        return self.translator.problem.decode_target(ids[: self.translator.longest_input])
+        return self.translator.problem.decode_target(cut_row(ids, self.translator.longest_input, has_inputs=False))
 
     def questions(
         self,
@@ -208,6 +212,8 @@ class ServedModel:
         changes: Mapping[str, Any] | None = None,
         most_tokens: int | None = None,
         terms: OutputTerms | None = None,
+        *,
+        truncate: bool = True,
     ) -> list[Question]:
         """Returns the questions of a request; samples without a seed differ each time.
 
@@ -217,14 +223,17 @@ class ServedModel:
             changes: search settings to change, by name.
             most_tokens: most ids of an output, without the text that it continues; None for the limit of the search.
             terms: constraints on the words of each output; None without any.
+            truncate: whether texts that are longer than the model reads are cut instead of refused.
 
         Raises:
+            ContextLengthError: a text is too long.
             UserError: see `check_changes`; or the search cannot guarantee this length or these constraints.
         """
         n_best, changes = n_best or self.n_best, changes or {}
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
         if terms is not None:
             self.translator.check_terms(terms, n_best, **changes)
+        self._check_lengths(texts, truncate, is_long_output=settings.min_length > 0 and terms is None, changes=changes)
         seeds: Sequence[int] = range(len(texts))
         if settings.method == SAMPLE and SEED not in changes:
             seeds = [secrets.randbits(31) for _ in texts]
@@ -233,6 +242,31 @@ class ServedModel:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
         return [Question(text, n_best, key, seed, terms) for text, key, seed in zip(texts, keys, seeds, strict=True)]
+
+    def _check_lengths(
+        self, texts: Sequence[str], truncate: bool, is_long_output: bool, changes: Mapping[str, Any]
+    ) -> None:
+        """Checks the lengths of texts, and of their outputs if they must be long; blank texts have any length.
+
+        Here and not in `answer`, where texts of other requests are in the batch.
+
+        Raises:
+            ContextLengthError: a text is too long, and not to be truncated.
+            UserError: `min_output_length` is above the longest output.
+        """
+        numbered = {number: text for number, text in enumerate(texts, start=1) if not self.translator.is_blank(text)}
+        if (truncate and not is_long_output) or not numbered:
+            return
+        given = list(numbered.values())
+        rows, longest = self.translator.encode(given), self.translator.longest_input
+        for number, ids in zip(numbered, rows, strict=True):
+            if len(ids) > longest and not truncate:
+                raise ContextLengthError(
+                    f"text {number} of {len(texts)} has {len(ids) + 1:,} ids with end of sequence, more than "
+                    f"{self.translator.most_ids}; send less at once, or ask for truncate to have it cut"
+                )
+        if is_long_output:
+            self.translator.check_min_length(self.translator.request(rows, sources=given, **changes))
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers; questions with equal settings are searched in one batch."""

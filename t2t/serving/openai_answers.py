@@ -7,10 +7,8 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from t2t.inference.translator import Hypothesis
 from t2t.serving.events import text_pieces
 from t2t.serving.models import Answer, PartialAnswer, ServedModel
-from t2t.specs.constants import EOS_ID
 
 DONE = "[DONE]"
 """The last event of a stream."""
@@ -38,7 +36,7 @@ class Completion:
             for k, one in enumerate(answer.hypotheses):
                 content = one.text.removeprefix(prompt)
                 body = {"message": {"role": "assistant", "content": content}} if self._is_chat else {"text": content}
-                choices.append(_choice(row * n + k, body, self._finish_reason(one)))
+                choices.append(_choice(row * n + k, body, one.finish_reason, answer))
         return self._object(self._kind, choices) | self._usage(answers)
 
     async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
@@ -53,7 +51,7 @@ class Completion:
             if answer is not None:
                 for number, one in enumerate(answer.hypotheses):
                     last = self._piece("", number not in begun)
-                    yield self._object(kind, [_choice(number, last, self._finish_reason(one))])
+                    yield self._object(kind, [_choice(number, last, one.finish_reason, answer)])
                 if include_usage:
                     yield self._object(kind, []) | self._usage([answer])
         yield DONE
@@ -65,10 +63,6 @@ class Completion:
 
     def _object(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {**self._head, "object": kind, "choices": choices}
-
-    def _finish_reason(self, one: Hypothesis) -> str:
-        is_cut = one.ids and one.ids[-1] != EOS_ID and self._model.translator.facts.autoregressive
-        return "length" if is_cut else "stop"
 
     def _usage(self, answers: Iterable[Answer]) -> dict[str, Any]:
         """Returns the token counts of the response, or nothing if they are unknown."""
@@ -82,5 +76,8 @@ class Completion:
         return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
 
 
-def _choice(index: int, body: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
-    return {"index": index, **body, "logprobs": None, "finish_reason": finish_reason}
+def _choice(
+    index: int, body: dict[str, Any], finish_reason: str | None, answer: Answer | None = None
+) -> dict[str, Any]:
+    cut = {"cut": True} if answer and answer.cut else {}  # of the prompt; it is no part of OpenAI's interface
+    return {"index": index, **body, "logprobs": None, "finish_reason": finish_reason, **cut}

@@ -8,7 +8,7 @@ from t2t.errors import UserError
 from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms
 from t2t.inference.settings import SEED
 from t2t.serving.models import ServedModel
-from t2t.serving.plain_requests import output_terms, positive, search_changes, stream_option, texts_of
+from t2t.serving.plain_requests import STREAM, TRUNCATE, option, output_terms, positive, search_changes, texts_of
 from t2t.serving.search_changes import SEARCH_KEYS
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -33,7 +33,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 """Parameters that are ignored since they do not affect the answer."""
 _OWN = (
-    "model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS, *REQUEST_KEYS,
+    "model", "n", "max_tokens", "temperature", "top_p", STREAM, "stream_options", TRUNCATE, *SEARCH_KEYS, *REQUEST_KEYS,
 )  # fmt: skip
 
 
@@ -50,6 +50,8 @@ class OpenAIRequest(NamedTuple):
     """Whether the last chunk counts tokens."""
     terms: OutputTerms | None
     """Constraints on the words of each output."""
+    truncate: bool | None
+    """Whether to truncate texts that are too long; None for the server's default."""
 
 
 def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
@@ -75,9 +77,10 @@ def _request(data: dict[str, Any], model: ServedModel, texts: list[str]) -> Open
         n=positive(data, "n"),
         most_tokens=min(limits) if limits else None,
         changes=_changes(data, model),
-        is_stream=stream_option(data),
+        is_stream=bool(option(data, STREAM)),
         include_usage=options.get("include_usage") is True,
         terms=output_terms(data),
+        truncate=option(data, TRUNCATE),
     )
 
 

@@ -8,28 +8,50 @@ from typing import Any
 
 from t2t.serving.models import Answer
 
+CUT_INPUTS, CUT_OUTPUTS = "T2T-Cut-Inputs", "T2T-Cut-Outputs"
+"""Headers of answers that are plain text."""
+
 
 def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
-    """Returns the response to a predict request, by rows or columns like the request."""
-    rows = [
-        {"outputs": [one.text for one in answer.hypotheses], "scores": [one.score for one in answer.hypotheses]}
-        for answer in answers
-    ]
+    """Returns the response to a predict request, by rows or columns like the request.
+
+    If a text or an output of the request was cut, all rows have what says so.
+    """
+    columns: dict[str, list[Any]] = {
+        "outputs": [[one.text for one in answer.hypotheses] for answer in answers],
+        "scores": [[one.score for one in answer.hypotheses] for answer in answers],
+    }
+    if any(answer.cut for answer in answers):
+        columns["cut"] = [answer.cut for answer in answers]
+    if any(one.cut for answer in answers for one in answer.hypotheses):
+        columns["finish_reasons"] = [[one.finish_reason for one in answer.hypotheses] for answer in answers]
     if by_rows:
-        return {"predictions": rows}
-    return {"outputs": {name: [row[name] for row in rows] for name in ("outputs", "scores")}}
+        return {"predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
+    return {"outputs": columns}
 
 
 def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:
     """Returns the response to a plain request."""
     found: list[dict[str, Any]] = [
         {
-            "outputs": [{key: getattr(one, key) for key in ("text", "score", "log_prob")} for one in answer.hypotheses],
+            "outputs": [
+                {key: getattr(one, key) for key in ("text", "score", "log_prob", *["finish_reason"] * one.cut)}
+                for one in answer.hypotheses
+            ],
             "cut": answer.cut,
         }
         for answer in answers
     ]
     return {"model": model, "translations": found} | ({"text": found[0]["outputs"][0]["text"]} if is_one else {})
+
+
+def cut_lines(answers: Sequence[Answer]) -> dict[str, str]:
+    """Returns headers with the numbers, from 1, of lines that were truncated and of lines whose output is cut."""
+    cut = {
+        CUT_INPUTS: [number for number, answer in enumerate(answers, start=1) if answer.cut],
+        CUT_OUTPUTS: [number for number, answer in enumerate(answers, start=1) if answer.hypotheses[0].cut],
+    }
+    return {name: ", ".join(map(str, numbers)) for name, numbers in cut.items() if numbers}
 
 
 def status(step: int) -> dict[str, Any]:

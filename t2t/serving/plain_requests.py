@@ -16,7 +16,9 @@ from t2t.serving.search_changes import SEARCH_KEYS
 SIGNATURE = "serving_default"
 TEXT, STREAM = "text", "stream"
 """Keys of the input text, and of the option that requests server-sent events."""
-_PREDICT_KEYS = ("signature_name", "instances", "inputs")
+TRUNCATE = "truncate"
+"""Key of the option that allows texts to be truncated that are too long."""
+_PREDICT_KEYS = ("signature_name", "instances", "inputs", TRUNCATE)
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -78,6 +80,8 @@ class TranslationRequest(NamedTuple):
     """Whether to stream the answer."""
     terms: OutputTerms | None
     """Constraints on the words of each output."""
+    truncate: bool
+    """Whether to truncate texts that are too long, which is the default here, as the answer has `cut`."""
 
 
 def translation_request(data: dict[str, Any]) -> TranslationRequest:
@@ -86,13 +90,14 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
     Raises:
         UserError: an unknown key, or a value of the wrong type.
     """
-    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS, *REQUEST_KEYS)
+    allowed = (TEXT, "model", "n_best", STREAM, TRUNCATE, *SEARCH_KEYS, *REQUEST_KEYS)
     _check_keys(data, allowed)
     text = data.get(TEXT)
     is_one = isinstance(text, str)
     texts = texts_of([text] if is_one else text, TEXT)
-    n_best, changes, is_stream = positive(data, "n_best"), search_changes(data), stream_option(data)
-    return TranslationRequest(texts, is_one, n_best, changes, is_stream, output_terms(data))
+    n_best, changes, is_stream = positive(data, "n_best"), search_changes(data), bool(option(data, STREAM))
+    truncate = option(data, TRUNCATE) is not False
+    return TranslationRequest(texts, is_one, n_best, changes, is_stream, output_terms(data), truncate)
 
 
 def search_changes(data: dict[str, Any]) -> dict[str, Any]:
@@ -105,12 +110,12 @@ def output_terms(data: dict[str, Any]) -> OutputTerms | None:
     return read_terms({name: data[name] for name in REQUEST_KEYS if data.get(name) is not None}, "the request")
 
 
-def stream_option(data: dict[str, Any]) -> bool:
-    """Returns whether a request asks for a stream of events; raises UserError for a value that is not boolean."""
-    value = data.get(STREAM)
+def option(data: Mapping[str, Any], name: str) -> bool | None:
+    """Returns true or false, or None if the key is missing; raises UserError for anything else."""
+    value = data.get(name)
     if value is not None and not isinstance(value, bool):
-        raise UserError(f"{STREAM} {value!r:.60}: true or false is wanted")
-    return bool(value)
+        raise UserError(f"{name} {value!r:.60}: true or false is wanted")
+    return value
 
 
 def only_text(texts: Sequence[str]) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.hypothesis import LENGTH, STOP
 from t2t.inference.output_terms import REQUEST_KEYS
 from t2t.inference.settings import SEED
 from t2t.serving.address import Schema
+from t2t.serving.errors import CONTEXT_LENGTH
 from t2t.serving.openai_requests import IGNORED, NEUTRAL
 from t2t.serving.search_changes import FIELDS
 
@@ -58,6 +60,9 @@ def _setting(field: dataclasses.Field[Any]) -> Schema:
     return nullable({"type": _TYPES[type(field.default)], **bounds, **choices, **described})
 
 
+TRUNCATE = nullable(
+    {**BOOLEAN, "description": "Whether texts that are too long are truncated; by default as the server is started."}
+)
 SEARCH: Mapping[str, Schema] = {
     **{field.name: _setting(field) for field in dataclasses.fields(DecodeHParams) if field.name in FIELDS},
     SEED: nullable({**INTEGER, "description": "Seed of sampling; without it, samples differ each time."}),
@@ -68,19 +73,24 @@ TERMS: Mapping[str, Schema] = {name: nullable(list_of(STRING)) for name in REQUE
 
 ERROR = object_of({"error": STRING})
 OPENAI_ERROR = object_of(
-    {"error": object_of({"message": STRING, "type": STRING, "param": {"type": "null"}, "code": {"type": "null"}})}
+    {
+        "error": object_of(
+            {"message": STRING, "type": STRING, "param": {"type": "null"}, "code": {"enum": [None, CONTEXT_LENGTH]}}
+        )
+    }
 )
+_REASON: Schema = {"enum": [STOP, LENGTH]}
 
 # === TensorFlow Serving's ===
 
-_ROW = object_of({"outputs": list_of(STRING), "scores": list_of(NUMBER)})
+_ROW = {"outputs": list_of(STRING), "scores": list_of(NUMBER), "cut": BOOLEAN, "finish_reasons": list_of(_REASON)}
+_IF_CUT = ("cut", "finish_reasons")
 PREDICTION: Schema = {
     "anyOf": [
-        object_of({"predictions": list_of(_ROW)}),
-        object_of({"outputs": object_of({name: list_of(list_of(kind)) for name, kind in
-                                         (("outputs", STRING), ("scores", NUMBER))})}),
+        object_of({"predictions": list_of(object_of(_ROW, optional=_IF_CUT))}),
+        object_of({"outputs": object_of({name: list_of(row) for name, row in _ROW.items()}, optional=_IF_CUT)}),
     ]
-}  # fmt: skip
+}
 
 
 def prediction_request(texts: int) -> Schema:
@@ -89,9 +99,10 @@ def prediction_request(texts: int) -> Schema:
     row = {"anyOf": [STRING, object_of({"text": STRING})]}
     column = list_of(STRING, **bounds)
     properties = {"instances": list_of(row, **bounds), "inputs": {"anyOf": [column, object_of({"text": column})]}}
+    others = {"signature_name": {"const": "serving_default"}, "truncate": TRUNCATE}
     return {
         "type": "object",
-        "properties": {"signature_name": {"const": "serving_default"}, **properties},
+        "properties": {**others, **properties},
         "additionalProperties": False,
         "oneOf": [{"required": [name]} for name in properties],
     }
@@ -106,7 +117,10 @@ MODELS = object_of({"models": list_of(STRING), "object": {"const": "list"}, "dat
 
 # === The plain one ===
 
-_OUTPUT = object_of({"text": STRING, "score": NUMBER, "log_prob": {"type": ["number", "null"]}})
+_OUTPUT = object_of(
+    {"text": STRING, "score": NUMBER, "log_prob": {"type": ["number", "null"]}, "finish_reason": {"const": LENGTH}},
+    optional=("finish_reason",),
+)
 TRANSLATIONS = object_of(
     {
         "model": STRING,
@@ -121,14 +135,13 @@ def translation_request(texts: int, models: Iterable[str]) -> Schema:
     """Returns the schema of a plain request."""
     properties = {
         "text": one_or_several(texts), "model": nullable(model_name(models)), "n_best": nullable(COUNT),
-        "stream": nullable(BOOLEAN), **TERMS, **SEARCH,
+        "stream": nullable(BOOLEAN), "truncate": {**TRUNCATE, "default": True}, **TERMS, **SEARCH,
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - {"text"})
 
 
 # === OpenAI's ===
 
-_REASON: Schema = {"enum": ["stop", "length"]}
 _USAGE = object_of({name: INTEGER for name in ("prompt_tokens", "completion_tokens", "total_tokens")})
 
 
@@ -144,7 +157,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
         **prompt, "model": nullable(model_name(models)), "n": nullable(COUNT), "max_tokens": nullable(COUNT),
         "temperature": nullable({**NUMBER, "minimum": 0}), "top_p": nullable({**NUMBER, "exclusiveMinimum": 0,
                                                                               "maximum": 1}),
-        "stream": nullable(BOOLEAN),
+        "stream": nullable(BOOLEAN), "truncate": TRUNCATE,
         "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
                                              optional=("include_usage", "include_obfuscation"))),
         **TERMS, **SEARCH, **more,
@@ -155,7 +168,8 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
 
 def openai_answer(kind: str, choice: Mapping[str, Schema]) -> Schema:
     """Returns the schema of a response with OpenAI's `object` `kind`; `choice` has the properties of each choice."""
-    choices = list_of(object_of({"index": INTEGER, **choice, "logprobs": {"type": "null"}, "finish_reason": _REASON}))
+    facts: Mapping[str, Schema] = {"logprobs": {"type": "null"}, "finish_reason": _REASON, "cut": {"const": True}}
+    choices = list_of(object_of({"index": INTEGER, **choice, **facts}, optional=("cut",)))
     return object_of(
         {"id": STRING, "object": {"const": kind}, "created": INTEGER, "model": STRING, "choices": choices,
          "usage": _USAGE}, optional=("usage",),

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
+from t2t.serving.errors import ContextLengthError
 from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
 from t2t.serving.streams import Streams
 
@@ -45,6 +46,8 @@ class RequestLimits:
     """Capacity of each of the two job queues, see `Service.run` and `Service.read`."""
     streams: int = 4
     """Largest number of concurrent streamed answers."""
+    truncate: bool = False
+    """Whether texts that are too long are truncated, not refused, where a request does not say."""
 
 
 class Measures:
@@ -56,7 +59,10 @@ class Measures:
         self._requests = Counter("requests", "Requests answered, by path and status.", ["path", "status"], **common)
         what = "Seconds from the head of a request to its answer, or to the first event of a stream."
         self._seconds = Histogram("request_seconds", what, ["path"], buckets=_BUCKETS_S, **common)
-        self.texts = Counter("texts", "Texts answered.", ["model"], **common)
+        self._texts = Counter("texts", "Texts answered.", ["model"], **common)
+        self._cut_texts = Counter("cut_texts", "Texts that were too long and were truncated.", ["model"], **common)
+        what = "Outputs that end at their limit, before an end of sequence."
+        self._cut_outputs = Counter("cut_outputs", what, ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
         self.streams = Gauge("streams", "Answers that are being streamed.", **common)
         self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queues.", **common)
@@ -65,6 +71,12 @@ class Measures:
         """Counts a request."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
+
+    def note_answers(self, model: str, answers: Sequence[Answer]) -> None:
+        """Counts texts that were answered, and those of them and of their outputs that were cut."""
+        self._texts.labels(model).inc(len(answers))
+        self._cut_texts.labels(model).inc(sum(bool(answer.cut) for answer in answers))
+        self._cut_outputs.labels(model).inc(sum(one.cut for answer in answers for one in answer.hypotheses))
 
     def page(self) -> bytes:
         """Returns all metrics in Prometheus's text format."""
@@ -119,27 +131,42 @@ class Service:
             raise HTTPException(408, reason, headers={"Connection": "close"}) from None
         return bytes(body)
 
-    def questions(self, model: ServedModel, texts: Sequence[str], *how: Any) -> list[Question]:
-        """Returns the questions of a request.
+    def questions(
+        self, model: ServedModel, texts: Sequence[str], *how: Any, truncate: bool | None = None
+    ) -> list[Question]:
+        """Returns the questions of a request; it takes time if texts are long or constraints large.
 
         Args:
             model: the model to ask.
             texts: at least one text.
             how: further arguments of `ServedModel.questions`.
+            truncate: whether texts that are too long are truncated; None as the limits have it.
 
         Raises:
+            ContextLengthError: a text that is too long is not to be truncated.
             UserError: settings that the model does not support.
             HTTPException: too many texts.
         """
         most = min(self.limits.most_texts, model.queue.room)
         if len(texts) > most:
             raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
-        return model.questions(texts, *how)
+        return model.questions(texts, *how, truncate=self.limits.truncate if truncate is None else truncate)
 
     async def answers(self, model: ServedModel, questions: Sequence[Question]) -> list[Answer]:
-        """Returns a model's answers; raises HTTPException if the queue is full or the time limit is exceeded."""
-        found = await self._results(model.queue, questions)
-        self.measures.texts.labels(model.name).inc(len(questions))
+        """Returns a model's answers.
+
+        Raises:
+            ContextLengthError: the answer tells that a text was cut that may not be truncated.
+            HTTPException: the queue is full or the time limit is exceeded.
+        """
+        found: list[Answer] = await self._results(model.queue, questions)
+        for number, (question, answer) in enumerate(zip(questions, found, strict=True), start=1):
+            if answer.cut and not question.truncate:
+                raise ContextLengthError(
+                    f"text {number} of {len(questions)} is longer than model {model.name!r} reads; send less at once, "
+                    f"or ask for truncate to have it cut"
+                )
+        self.measures.note_answers(model.name, found)
         return found
 
     async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
@@ -153,8 +180,9 @@ class Service:
             yield PartialAnswer([one.text for one in answer.hypotheses], answer)
             return
         async for partial in self.stream_items(lambda: model.stream(question)):
+            if partial.answer:
+                self.measures.note_answers(model.name, [partial.answer])
             yield partial
-        self.measures.texts.labels(model.name).inc()
 
     async def stream_items(self, items: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
         """Yields the items of an iterator that runs in a thread; see `Streams.run`.

@@ -119,8 +119,8 @@ def test_samples_are_a_function_of_seed_and_split_and_hold_the_declared_features
     for split in problem.splits:
         first = drawn(name, split)
         assert len(first) == min(SAMPLES, getattr(problem, f"{split}_size", SAMPLES))
-        assert draw(problem, split, tmp_path) == first
-        assert (draw(problem, split, tmp_path, seed=2) == first) == (name in KEPT)
+        assert draw(problem, split, tmp_path, count=40) == first[:40]
+        assert (draw(problem, split, tmp_path, seed=2, count=20) == first[:20]) == (name in KEPT)
         for sample in first:
             assert set(sample) == set(problem.text_features)
             assert all(text and text == text.strip() and "\n" not in text for text in sample.values())

@@ -72,15 +72,6 @@ def run():
     return Updates(seed=5)
 
 
-def test_masks_zero_a_fraction_and_scale_the_rest(run):
-    masks = run.masks(update=1)
-    kept = masks > 0
-    np.testing.assert_allclose(masks[kept], 1.0 / (1.0 - RATE), rtol=1e-6)
-    # 4,000 draws: one standard deviation of the fraction is 0.0077.
-    assert abs((1.0 - kept.mean()) - RATE) < 0.035
-    assert abs(masks.mean() - 1.0) < 0.06
-
-
 def test_masks_differ_by_replica_micro_batch_layer_and_update(run):
     """Two independent masks agree in 0.6^2 + 0.4^2 = 52 % of the values; the standard deviation is 2.2 %."""
     masks = np.concatenate([run.masks(update).reshape(-1, VALUES) for update in (1, 2)]) > 0

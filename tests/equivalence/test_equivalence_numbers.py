@@ -34,16 +34,6 @@ def test_an_update_that_is_not_finite_changes_nothing_and_says_so(bad, replicas)
     np.testing.assert_allclose(weights(step), [0.5, 2.0], rtol=1e-6)
 
 
-def test_a_loss_scale_that_falls_to_the_bottom_stays_there():
-    step = slope_step(start=(1.0, 2.0), dtype="float16", scale_loss=True)
-    scales = []
-    for update in range(1, 18):
-        assert not bool(step([[slopes([np.inf, 0.0])]], update, 1.0).finite)
-        scales.append(float(step.loss_scale.value()))
-    assert scales == [2.0**power for power in range(14, 0, -1)] + [1.0] * 3
-    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
-
-
 # === A run ===
 
 

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 import t2t
+from t2t.registry import REGISTRIES
 from t2t.runs import training
 from tests.errors import refused
 from tests.integration.conftest import SIZES, TINY, write_digits
 from tests.notebook import WALK, executed
 from tests.readme import ROOT, block, execute, succeed
+from tests.registrations import forgotten
 
 
 def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long(tmp_path):
@@ -66,6 +68,19 @@ def test_each_step_is_a_function(tmp_path):
     assert found["greedy search"].identical == 5
     with refused("format=pickle", "saved_model"):
         t2t.export_model(run, tmp_path / "other", "pickle", data_dir=data_dir)
+
+
+def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_path):
+    """It would not be trained, and no checkpoint could be loaded."""
+    (problem, *_), options, data_dir = digits(tmp_path)
+    source = (ROOT / "examples/usr_dir/bag_of_words.py").read_text(encoding="utf-8")
+    late = re.sub(r" +self.mix.build.*\n", "", source).replace("my_bag_tiny", "late_set").replace("MyBagOfWords", "Late")
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late/__init__.py").write_text(late, encoding="utf-8")
+    given = {"data_dir": data_dir, "problem_options": options, "worker_cpu": 1, "usr_dir": tmp_path / "late"}
+    with forgotten(*REGISTRIES), refused("Late", "mix/kernel"):
+        t2t.train(problem, "late", "late_set", tmp_path / "run", **given)
+    assert not (tmp_path / "run/run.json").exists()
 
 
 def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import math
 import random
 
 EOS = 1
-NEGATIVE_INFINITY = float("-inf")
 
 
 def random_tables(sentences, vocab_size, depth, seed, spread=2.0):

@@ -3,7 +3,7 @@ r"""How the outputs for one input are written: always on one line.
     text    the best output; with more than one, all of them, best first, separated by TAB
     tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
     jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
-            had to repair has "repaired": true
+            had to repair has "repaired": true; one that was cut at the limit "finish_reason": "length"
     files   the names of files with the outputs, for problems of sound or images: see `output_files`
     pharaoh the word alignments of the outputs alone, separated as text is
 
@@ -80,6 +80,7 @@ def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, 
             "log_prob": None if one.log_prob is None else round(one.log_prob, 6),
         }
         | ({"repaired": True} if one.repaired else {})
+        | ({"finish_reason": one.finish_reason} if one.cut else {})
         | ({} if one.tokens is None else {"tokens": [(piece, round(value, 6)) for piece, value in one.tokens]})
         | ({} if one.alignment is None else {"alignment": one.alignment})
         for one in found

@@ -19,7 +19,7 @@ from t2t.inference.files.side_lines import SideLines, side_lines
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
 from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.output_terms import OutputTerms, terms_of_line
-from t2t.inference.rows import Row
+from t2t.inference.rows import Row, cut_row
 from t2t.inference.translator import Translator
 
 
@@ -144,6 +144,8 @@ def _answer(translator: Translator, job: Job, sides: _Sides, texts: list[str], r
         written.append(line)
         report.replaced += replaced
         report.tokens += sum(len(hypothesis.ids) for hypothesis in hypotheses)
+        if any(hypothesis.cut for hypothesis in hypotheses[: job.n_best]):
+            report.cut_outputs.note(number)
         report.repaired_outputs += any(hypothesis.repaired for hypothesis in hypotheses[: job.n_best])
     return written
 
@@ -162,7 +164,7 @@ def _translate(
         for row, ids in zip(asked, sentences, strict=True):
             if len(ids) > longest:
                 report.cut.note(report.lines + row + 1)
-        sentences = [ids[:longest] for ids in sentences]
+        sentences = [cut_row(ids, longest, translator.has_inputs) for ids in sentences]
     else:
         paths = listed_files(lines, Path(job.source).parent)
         report.files += marks_of(lines, paths)  # before they are read, as they may change while they are

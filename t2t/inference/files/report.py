@@ -49,6 +49,8 @@ class Report:
     """Time that this attempt has taken."""
     cut: LineCount = dataclasses.field(default_factory=LineCount)
     """Lines whose input was too long and was cut."""
+    cut_outputs: LineCount = dataclasses.field(default_factory=LineCount)
+    """Lines with an output that was cut at the longest that is allowed."""
     unscored: LineCount = dataclasses.field(default_factory=LineCount)
     """Lines with a target too long to be scored or aligned."""
     replaced: int = 0
@@ -64,11 +66,13 @@ class Report:
         """Returns, as plain JSON, what a later attempt must know."""
         names = ("tokens", "replaced", "repaired_outputs", "files")
         counted = {name: getattr(self, name) for name in names}
-        return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
+        lines = {name: getattr(self, name) for name in ("cut", "cut_outputs", "unscored")}
+        return counted | {name: dataclasses.asdict(noted) for name, noted in lines.items()}
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Continues from the `notes` of an earlier attempt."""
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
+        self.cut_outputs = LineCount(**notes.get("cut_outputs", {}))  # earlier versions did not count them
         self.replaced, self.repaired_outputs = notes["replaced"], notes["repaired_outputs"]
         self.tokens = self.earlier_tokens = notes["tokens"]
         self.files = notes.get("files", 0)  # earlier versions read texts alone
@@ -76,6 +80,7 @@ class Report:
     def add(self, other: "Report") -> None:
         """Adds the counts of lines that come after those of this report."""
         self.cut.add(other.cut)
+        self.cut_outputs.add(other.cut_outputs)
         self.unscored.add(other.unscored)
         self.tokens += other.tokens
         self.replaced += other.replaced
@@ -100,6 +105,8 @@ class Report:
         warnings = []
         if self.cut.count:
             warnings.append(f"cut to {most_ids}: {self.cut}")
+        if self.cut_outputs.count:
+            warnings.append(f"outputs that end at their limit, see --decode_extra_length: {self.cut_outputs}")
         if self.unscored.count:
             what = "scored (nan)" if self.verb == "scored" else "aligned (empty)"
             warnings.append(f"not {what}, since the target is longer than {most_ids}: {self.unscored}")

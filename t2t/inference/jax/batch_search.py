@@ -84,7 +84,7 @@ class JaxBatchSearch(BatchSearch):
         """See the base class."""
         ids_BS = np.asarray(ids_BS)
         prefixes = [prefix] * len(ids_BS) if len(prefix) else None
-        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), prefixes, constraints)
+        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), prefixes, constraints, len(prefix))
         state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
         return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 
@@ -99,7 +99,8 @@ class JaxBatchSearch(BatchSearch):
         """See the base class."""
         built = None if constraints is None else BatchConstraints.build(constraints, self._vocab_size, [prefix])
         prefixes = [prefix] if len(prefix) else None
-        state, token_ids, _ = self._started(padded([ids]), np.array([sentence_seed]), prefixes, built)
+        seeds_B = np.array([sentence_seed])
+        state, token_ids, _ = self._started(padded([ids]), seeds_B, prefixes, built, self._code_length)
         if log_prob:
             state = self._begin_at(state, log_prob)
         for room in itertools.count(1):
@@ -120,7 +121,7 @@ class JaxBatchSearch(BatchSearch):
         constraints: BatchConstraints | None,
     ) -> Iterator[BatchHypotheses]:
         """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
-        state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints)
+        state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints, self._code_length)
         indices_B = np.arange(len(state.limits))
         while True:
             fewer = len(indices_B) // SHRINKS_TO if self._shrinks and len(indices_B) > SMALLEST else 0
@@ -142,6 +143,7 @@ class JaxBatchSearch(BatchSearch):
         seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None,
         constraints: BatchConstraints | None,
+        code_length: int,
     ) -> tuple[SearchState, Any, int]:
         """Returns the initial state of a padded batch, the ids that may be written (None for all), and T."""
         count, size = len(rows), padded_rows(len(rows))
@@ -152,7 +154,11 @@ class JaxBatchSearch(BatchSearch):
         begun: Any = ()
         if prefixes is not None:
             prefix_BP, lengths_B = padded(prefixes), np.array([len(ids) for ids in prefixes], np.int32)
-            begun = pad_to(prefix_BP, [size, padded_length(prefix_BP.shape[1])]), pad_to(lengths_B, [size])
+            added_B = lengths_B - np.int32(code_length)
+            begun = (
+                pad_to(prefix_BP, [size, padded_length(prefix_BP.shape[1])]), pad_to(lengths_B, [size]),
+                pad_to(added_B, [size]),
+            )  # fmt: skip
         limited: Any = ()
         if constraints is not None:
             # Padding gets the constraint of the first sentence.
@@ -169,7 +175,7 @@ class JaxBatchSearch(BatchSearch):
     def _room(self, inputs: np.ndarray, is_sequence: bool, begun: Any, constraints: BatchConstraints | None) -> int:
         """Returns T: no output of the batch can be longer."""
         positions = positions_in(self._model)(inputs[0]) if is_sequence or self._has_inputs else 1
-        room = positions + self._extra_length
+        room = positions + self._extra_length + (int(begun[2].max()) if begun else 0)
         if self._model.longest_sequence is not None:
             room = min(room, self._model.longest_sequence)
         if begun:

@@ -153,7 +153,8 @@ class TensorFlowBatchSearch(BatchSearch):
         return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
 
     def _begin_with_ids(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
-        return self._begin_with(state, tf.constant(padded(prefixes)), tf.constant([len(ids) for ids in prefixes]))
+        lengths_B = tf.constant([len(ids) for ids in prefixes])
+        return self._begin_with(state, tf.constant(padded(prefixes)), lengths_B, lengths_B - self._code_length)
 
     def _programs_of(self, state: SearchState) -> _Programs:
         """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
@@ -178,7 +179,7 @@ class TensorFlowBatchSearch(BatchSearch):
         state = self._started(ids_BS, seeds_B)
         if len(prefix):
             prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
-            state = self._begin_with(state, prefix_BP, tf.constant([len(prefix)]))
+            state = self._begin_with(state, prefix_BP, tf.constant([len(prefix)]), 0)
         if constraints is not None:
             state = self.constrain(state, constraints)
         programs = self._programs_of(state)

@@ -31,22 +31,22 @@ def save(store, factors, state, step=3, **parts):
     store.save(step, model=factors, state={"seed": 1, **state}, **parts)
 
 
-def test_factors_are_multiplied_and_added_by_hand(store):
+def test_factors_are_multiplied_and_added_by_hand_also_of_several_matrices(store):
     found = store.load_model()
     assert found.step == 3
     assert found.weights.keys() == WEIGHTS.keys()
     assert found.weights["m/kernel"].tolist() == MERGED
     assert found.weights["m/kernel"].dtype == np.float32
     assert found.weights["m/bias"].tolist() == [5, 6]
-
-
-def test_axes_before_the_last_two_are_matrices_of_their_own():
     weights = {"experts": np.zeros((2, 2, 2), np.float32)}
     found = merge_adapters(weights, {"experts/lora_a": np.stack([A, -A]), "experts/lora_b": np.stack([B, 2 * B])}, 1.0)
     assert found["experts"].tolist() == [[[10, 100], [20, 200]], [[-20, -200], [-40, -400]]]
 
 
-def test_averages_of_the_factors_are_what_is_merged(store, tmp_path):
+def test_averages_and_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
+    again, state = CheckpointStore(tmp_path / "again"), AdapterBase.from_checkpoint(store.load(), 0.5).to_state()
+    save(again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, state)
+    assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
     state = store.load().state
     save(store, {"m/kernel/lora_a": A, "m/kernel/lora_b": B}, state, 4, ema={"m/kernel/lora_b": 2 * B})
     found = store.load_model()
@@ -54,21 +54,10 @@ def test_averages_of_the_factors_are_what_is_merged(store, tmp_path):
     assert found.ema is None
 
 
-def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
-    again = CheckpointStore(tmp_path / "again")
-    state = AdapterBase.from_checkpoint(store.load(), 0.5).to_state()
-    save(again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, state)
-    assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
-
-
 @pytest.mark.parametrize("factors", [
-    {"m/kernel/lora_a": A},
-    {"m/kernel/lora_b": B},
-    {"m/other/lora_a": A, "m/other/lora_b": B},
-    {"m/bias/lora_a": A, "m/bias/lora_b": B},
-    {"m/kernel/lora_a": A, "m/kernel/lora_b": B[:, :1]},
-    {"m/kernel/lora_a": A[:1], "m/kernel/lora_b": B},
-    {"m/kernel": WEIGHTS["m/kernel"]},
+    {"m/kernel/lora_a": A}, {"m/kernel/lora_b": B}, {"m/other/lora_a": A, "m/other/lora_b": B},
+    {"m/bias/lora_a": A, "m/bias/lora_b": B}, {"m/kernel/lora_a": A, "m/kernel/lora_b": B[:, :1]},
+    {"m/kernel/lora_a": A[:1], "m/kernel/lora_b": B}, {"m/kernel": WEIGHTS["m/kernel"]},
 ])  # fmt: skip
 def test_factors_that_do_not_fit_are_named(store, factors):
     save(store, factors, store.load().state, 4)
@@ -77,15 +66,12 @@ def test_factors_that_do_not_fit_are_named(store, factors):
         store.load_model()
 
 
-@pytest.mark.parametrize("entry", [None, [], {"path": "x"}, {"path": "x", "fingerprint": "y", "scale": "z"}])
-def test_a_base_that_is_not_named_as_it_is_written_is_damage(store, entry):
-    save(store, {}, {"adapters": entry}, 4)
-    with refused("state.json", by=DamagedCheckpointError):
-        store.load(4)
-
-
-def test_a_damaged_base_is_named(store, tmp_path):
+def test_a_base_that_is_not_named_as_it_is_written_is_damage_and_a_damaged_one_is_named(store, tmp_path):
+    for step, entry in enumerate([None, [], {"path": "x"}, {"path": "x", "fingerprint": "y", "scale": "z"}], 4):
+        save(store, {}, {"adapters": entry}, step)
+        with refused("state.json", by=DamagedCheckpointError):
+            store.load(step)
     path = tmp_path / "base/step-00000007/model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     with refused(path.parent, path.name, by=DamagedCheckpointError):
-        store.load_model()
+        store.load_model(3)

@@ -26,9 +26,6 @@ def test_the_average_is_numpys_mean_by_name_whatever_the_order():
         wanted = np.mean([run[name].astype(np.float64) for run in runs], axis=0).astype(np.float32)
         assert result[name].dtype == np.float32
         assert np.array_equal(result[name], wanted)
-
-
-def test_sums_do_not_lose_what_float32_would():
     # float32 cannot represent 2^24 + 1: a float32 sum would lose the ones
     arrays = [np.array([2.0**24], np.float32)] + [np.array([1.0], np.float32)] * 3
     assert average((str(i), {"w": array}) for i, array in enumerate(arrays))["w"] == np.float32((2**24 + 3) / 4)
@@ -72,15 +69,9 @@ def test_differences_are_listed_by_name():
         average([("step-1", first), ("step-2", second)])
     assert "a is (2,) float32 in step-1 and (2,) float16 in step-2" in str(caught.value)
     assert "b is (2, 3) float32 in step-1 and (3, 2) float32 in step-2" in str(caught.value)
-
-
-def test_a_long_list_of_differences_is_cut():
     with refused("v07", 12) as caught:
         average([("a", {f"v{index:02d}": np.ones(1) for index in range(20)}), ("b", {})])
-    assert "v08" not in str(caught.value)
-
-
-def test_nothing_to_average():
+    assert "v08" not in str(caught.value), "a long list is cut"
     with refused():
         average([])
 
@@ -166,8 +157,6 @@ def test_checkpoints_are_known_by_any_path_and_those_of_another_run_are_refused(
 
 
 # === The best ones ===
-
-
 @pytest.fixture
 def ranked(tmp_path):
     """Steps 1 to 5; the best ones are 4, 1 and 3."""
@@ -183,9 +172,6 @@ def test_the_best_ones_are_averaged_in_memory(ranked):
     assert loaded.state == {"averaged_steps": [4, 1]}
     assert sorted(path.name for path in ranked.folder.iterdir()) == before
     assert load_for_decoding(ranked, "latest").step == 5
-
-
-def test_means_of_other_checkpoints_have_other_fingerprints(ranked):
     prints = {load_for_decoding(ranked, which).fingerprint for which in ("best:1", "best:2", "best:3", "latest")}
     assert len(prints) == 4
     assert load_for_decoding(ranked, "best:2").fingerprint in prints

@@ -74,36 +74,30 @@ TWO = {100: 1.0, 200: 2.0}
 FOUR = {100: 1.0, 200: 2.0, 300: 3.0, 400: 4.0}
 ACTIONS = {
     "the first save": (
-        lambda store: None,
-        lambda store: save(store, 100),
+        lambda store: None, lambda store: save(store, 100),
         # Between the renaming of the folder and that of the pointer, the pointer does not exist.
         [({}, None, None), ({100: 1.0}, 100, None)],
     ),
     "a save": (
-        prepare_two,
-        lambda store: save(store, 300),
+        prepare_two, lambda store: save(store, 300),
         # Between the two renames the new checkpoint exists, but the pointer still names the previous one.
         [(TWO, 200, 100), ({**TWO, 300: 3.0}, 200, 100), ({**TWO, 300: 3.0}, 300, 100)],
     ),
     "replacing": (
-        prepare_two,
-        lambda store: save(store, 200, value=5.0),
+        prepare_two, lambda store: save(store, 200, value=5.0),
         [(TWO, 200, 100), ({**TWO, 200: 5.0}, 200, 100)],
     ),
     "averaging again": (
-        prepare_average,
-        lambda store: save_average(store, 2.5),
+        prepare_average, lambda store: save_average(store, 2.5),
         [({**TWO, "averaged": 1.5}, 200, 100), ({**TWO, "averaged": 2.5}, 200, 100)],
     ),
     "pruning": (
-        prepare_four,
-        lambda store: store.prune(1),
+        prepare_four, lambda store: store.prune(1),
         [({step: FOUR[step] for step in FOUR if step not in gone}, 400, 200)
          for gone in ((), (100,), (300,), (100, 300))],
     ),
     "marking the best": (
-        prepare_two,
-        lambda store: store.mark_best(200, "bleu", 31.0),
+        prepare_two, lambda store: store.mark_best(200, "bleu", 31.0),
         [(TWO, 200, 100), (TWO, 200, 200)],
     ),
 }  # fmt: skip
@@ -171,7 +165,7 @@ def test_files_reach_the_disk_before_the_name_and_the_name_before_the_pointer(tm
     ]  # fmt: skip
 
 
-def test_a_file_that_cannot_grow_is_the_machines_fault(tmp_path):
+def test_a_file_that_cannot_grow_and_a_folder_that_cannot_be_made_are_the_machines_fault(tmp_path):
     store = CheckpointStore(tmp_path / "checkpoints")
     prepare_two(store)
     before = state_of(store)
@@ -184,9 +178,6 @@ def test_a_file_that_cannot_grow_is_the_machines_fault(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert state_of(store) == before
     assert not leftovers(store)
-
-
-def test_a_folder_that_cannot_be_made_is_the_machines_fault(tmp_path):
     (tmp_path / "file").write_text("")
     with refused("step-00000001", tmp_path / "file", by=MachineError):
         CheckpointStore(tmp_path / "file" / "checkpoints").save(1, model={})

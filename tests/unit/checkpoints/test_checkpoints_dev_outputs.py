@@ -42,6 +42,7 @@ def test_what_is_kept_is_spread_evenly_and_belongs_together():
 
 
 def test_evaluations_are_read_as_they_were_added_and_sentences_are_written_once(file):
+    assert read_dev_outputs(file) == []
     for step in (10, 20):
         add_dev_outputs(file, [outputs(step, "a"), outputs(step, "b", 3)])
     other = DevOutputs.pick(30, "b", None, ["another \u2028 \N{GRINNING FACE}"], ["output"])
@@ -51,6 +52,10 @@ def test_evaluations_are_read_as_they_were_added_and_sentences_are_written_once(
     ]  # fmt: skip
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert ["sources" in line for line in lines] == [True, True, False, False, True]
+    file.unlink()
+    file.mkdir()
+    with refused(file, by=MachineError):
+        add_dev_outputs(file, [outputs(1)])
 
 
 def test_a_resumed_run_writes_what_it_would_have_written(file, tmp_path):
@@ -84,10 +89,3 @@ def test_damaged_lines_are_passed_over(file, damaged):
     first, second = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(first + damaged + b"\n" + second)
     assert [one.step for one in read_dev_outputs(file)] == [1, 2]
-
-
-def test_no_file_holds_nothing_and_a_folder_in_its_place_is_said(file):
-    assert read_dev_outputs(file) == []
-    file.mkdir()
-    with refused(file, by=MachineError):
-        add_dev_outputs(file, [outputs(1)])

@@ -148,7 +148,12 @@ def test_pruning_waits_for_no_list(store, elsewhere):
     assert checkpoints().prune(1) == []  # 5 is the best, although no list shows it
 
 
-def test_a_list_that_still_has_what_is_gone(store, elsewhere):
+def test_a_list_that_still_has_what_is_gone_and_a_checkpoint_that_goes_while_it_is_read(store, elsewhere, caplog):
+    def remove(message):
+        if message["op"] == "get" and any("step-00000020/model" in address for address, _ in message["args"][0]):
+            store.intercept = lambda message: None
+            store.files.rm("/b/run/checkpoints/step-00000020", recursive=True)
+
     save(5, 10, 15)
     old = {f"{RUN}/checkpoints": listed(store, f"{RUN}/checkpoints")}
     checkpoints().prune(1)
@@ -156,6 +161,12 @@ def test_a_list_that_still_has_what_is_gone(store, elsewhere):
     elsewhere()
     assert checkpoints().load().step == 15
     checkpoints().prune(1)
+    store.intercept = lambda message: None
+    save(20)
+    elsewhere()
+    store.intercept = remove
+    assert checkpoints().load().step == 15
+    assert "is damaged" not in caplog.text
 
 
 def fail_uploads(store, *names):
@@ -241,19 +252,6 @@ def test_if_the_store_has_a_damaged_latest_the_one_before_is_loaded(store, elsew
         checkpoints().load(10)
 
 
-def test_a_checkpoint_that_is_removed_from_the_store_while_it_is_read_is_not_damaged(store, elsewhere, caplog):
-    def remove(message):
-        if message["op"] == "get" and any("step-00000010/model" in address for address, _ in message["args"][0]):
-            store.intercept = lambda message: None
-            store.files.rm("/b/run/checkpoints/step-00000010", recursive=True)
-
-    save(5, 10)
-    elsewhere()
-    store.intercept = remove
-    assert checkpoints().load().step == 5
-    assert "is damaged" not in caplog.text
-
-
 def test_the_record_and_the_vocabularies_of_a_run(store, elsewhere):
     create()
     elsewhere()
@@ -319,16 +317,14 @@ def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, 
     assert checkpoints().steps() == [7]
 
 
-def test_two_machines_do_not_train_one_run(store, elsewhere):
+def test_two_machines_do_not_train_one_run_and_one_that_was_replaced_writes_nothing_more(store, elsewhere):
+    own = cache()
     with lock_run(RUN):
         first = elsewhere()
         with refused("--output_dir"), lock_run(RUN):
             pass
         assert first.exists()
-
-
-def test_one_that_was_replaced_writes_nothing_more(store):
-    with lock_run(RUN):
+        elsewhere(own)
         save(5)
         store.files.pipe("/b/run/lock", b'{"nonce": "another", "pid": 7, "host": "far"}')
         with refused("run/lock", 7, "far", by=MachineError):

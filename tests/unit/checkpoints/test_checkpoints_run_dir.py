@@ -1,4 +1,4 @@
-"""The run directory: what it records, locking, and safety of untrusted runs."""
+"""The run directory: what it records, its lock, damaged and newer records, and safety of untrusted runs."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.errors import MachineError
 from t2t.hparams.transformer import transformer_base
@@ -58,8 +58,6 @@ def edit(run, change):
 
 
 # === What is remembered ===
-
-
 def test_a_run_comes_back_as_it_was_recorded(run):
     opened = RunDir.open(run.path)
     assert opened.record.to_dict() == run.record.to_dict()
@@ -73,24 +71,17 @@ def test_the_vocabularies_come_with_the_run(run, tmp_path):
     moved = run.path.rename(tmp_path / "elsewhere")
     encoders = RunDir.open(moved).encoders()
     assert sorted(os.listdir(moved / "vocab")) == [
-        "vocab.inputs.byte" + ByteEncoder.file_suffix,
-        "vocab.targets.token.tokens",
-    ]
+        "vocab.inputs.byte" + ByteEncoder.file_suffix, "vocab.targets.token.tokens",
+    ]  # fmt: skip
     assert encoders["targets"].encode("drei zwei") == WORDS.encode("drei zwei")
     assert encoders["inputs"].fingerprint == ByteEncoder().fingerprint
-
-
-def test_features_that_share_a_vocabulary_share_its_file_and_object(tmp_path):
-    shared = {"inputs": WORDS, "targets": TokenEncoder(["eins", "zwei", "drei"])}
-    run = RunDir.create(tmp_path, record(shared), shared)
+    shared = {"inputs": WORDS, "targets": TokenEncoder(["eins", "zwei", "drei"])}  # one file and object of both
+    run = RunDir.create(tmp_path / "shared", record(shared), shared)
     assert os.listdir(run.path / "vocab") == ["vocab.shared.token.tokens"]
-    encoders = RunDir.open(tmp_path).encoders()
+    encoders = RunDir.open(run.path).encoders()
     assert encoders["inputs"] is encoders["targets"]
-
-
-def test_a_feature_whose_name_is_no_file_name(tmp_path):
     with refused("'a/b'"):
-        describe_encoders({"a/b": WORDS})
+        describe_encoders({"a/b": WORDS})  # no name of a file
 
 
 def full_disk(at):
@@ -115,8 +106,6 @@ def test_an_interrupted_beginning_is_no_run_and_can_begin_again(tmp_path, before
 
 
 # === Opening ===
-
-
 def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
     with refused(tmp_path, f"--output_dir={tmp_path}"):
         RunDir.open(tmp_path)
@@ -155,7 +144,13 @@ def begun(run):
     return run
 
 
-def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, caplog):
+def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, caplog, before_calls):
+    before = (begun.path / "run.json").read_bytes()
+    with before_calls(full_disk(3), (os, "replace")), refused(begun.path, by=MachineError):
+        RunDir.create(begun.path, record(seed=5), ENCODERS)
+    assert (begun.path / "run.json").read_bytes() == before, "the old record stays until there is the new one"
+    begun.append_metrics(100, {"loss": 3.0})
+    caplog.clear()
     assert not RunDir.has_begun(begun.path)
     RunDir.create(begun.path, record(seed=5), {})
     assert [str(begun.path) in message and "100" in message for message in caplog.messages] == [True]
@@ -163,16 +158,7 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, 
     assert RunDir.open(begun.path).record.seed == 5
 
 
-def test_a_run_that_begins_anew_has_its_old_record_until_it_has_the_new_one(begun, before_calls):
-    before = (begun.path / "run.json").read_bytes()
-    with before_calls(full_disk(3), (os, "replace")), refused(begun.path, by=MachineError):
-        RunDir.create(begun.path, record(seed=5), ENCODERS)
-    assert (begun.path / "run.json").read_bytes() == before
-
-
 # === A stranger's run ===
-
-
 def test_links_to_outside_are_not_followed(run, tmp_path):
     (tmp_path / "outside").write_bytes(WORDS.to_bytes())
     inside = run.path / "vocab" / "vocab.targets.token.tokens"
@@ -201,8 +187,6 @@ def test_opening_a_run_imports_nothing_and_reads_nothing_else(run):
 
 
 # === Vocabularies ===
-
-
 def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
     file = run.path / "vocab" / "vocab.targets.token.tokens"
     file.write_bytes(TokenEncoder(["eins", "zwei", "vier"]).to_bytes())
@@ -214,16 +198,6 @@ def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
 
 
 # === Resuming ===
-
-
-def test_the_same_run_may_go_on(run):
-    before = (run.path / "run.json").read_bytes()
-    opened = RunDir.open(run.path)
-    opened.check_same(record())
-    opened.resume(record())
-    assert (run.path / "run.json").read_bytes() == before
-
-
 @pytest.mark.parametrize(("asked", "about"), [
     (record(problem="other"), "problem other translate_ende_numbers"),
     (record(model="lstm"), "model lstm transformer"),
@@ -234,24 +208,20 @@ def test_the_same_run_may_go_on(run):
     (record(problem_options={"vocab_size": 99, "path": "a"}), "path a"),
     (record(data_fingerprint="e" * 64), "data_fingerprint eeeeeeeeeeee dddddddddddd"),
     (record(data_fingerprint=""), "data_fingerprint dddddddddddd"),
-    (
-        record({"inputs": ByteEncoder(), "targets": FEWER}),
-        f"targets {FEWER.fingerprint[:12]} {WORDS.fingerprint[:12]} targets.vocab_size 4 6",
-    ),
+    (record({"inputs": ByteEncoder(), "targets": FEWER}),
+     f"targets {FEWER.fingerprint[:12]} {WORDS.fingerprint[:12]} targets.vocab_size 4 6"),
 ])  # fmt: skip
 def test_another_run_is_told_by_what_differs(run, asked, about):
     before = (run.path / "run.json").read_bytes()
     for refuse in (run.check_same, run.resume):
         with refused(f"--output_dir={run.path}", *about.split()):
             refuse(asked)
-    assert (run.path / "run.json").read_bytes() == before
-
-
-def test_many_differences_are_cut(run):
-    hparams = {"model": {name: -1 for name in run.record.hparams["model"]}}
     with refused("--output_dir") as caught:
-        run.check_same(record(hparams=hparams))
-    assert len(str(caught.value)) < 1000
+        run.check_same(record(hparams={"model": {name: -1 for name in run.record.hparams["model"]}}))
+    assert len(str(caught.value)) < 1000, "many differences are cut"
+    RunDir.open(run.path).check_same(record())
+    RunDir.open(run.path).resume(record())
+    assert (run.path / "run.json").read_bytes() == before
 
 
 def test_allowed_changes_are_recorded_and_others_still_refused(run):
@@ -264,6 +234,9 @@ def test_allowed_changes_are_recorded_and_others_still_refused(run):
     with refused("hidden_size", 64, 512):
         run.resume(with_hparams(train_steps=8, alpha=1.0, hidden_size=64), may_change={"train_steps"})
     assert RunDir.open(run.path).record.hparams["train"]["train_steps"] == 7
+    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 5, "keep_best_checkpoints": 3}))
+    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 0}))  # others stay
+    assert RunDir.open(run.path).record.settings == {"eval_steps": 0, "keep_best_checkpoints": 3}
 
 
 def test_what_did_not_exist_then_is_no_difference_but_an_hparam_that_is_gone_is(run):
@@ -309,8 +282,6 @@ def test_a_record_that_cannot_be_rewritten_stays(run, before_calls):
 
 
 # === Metrics ===
-
-
 def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
     assert list(run.metrics()) == []
     run.append_metrics(10, {"loss": 2.5, "bleu": math.nan, "norm": math.inf})
@@ -334,7 +305,67 @@ def test_the_last_lines_of_figures_are_read_without_the_others(run):
     assert list(run.metrics(10**6)) == every
 
 
-def test_settings_that_are_not_recorded_anew_stay(run):
-    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 5, "keep_best_checkpoints": 3}))
-    run.resume(dataclasses.replace(run.record, settings={"eval_steps": 0}))
-    assert RunDir.open(run.path).record.settings == {"eval_steps": 0, "keep_best_checkpoints": 3}
+# === The lock: only one process trains in a run ===
+def test_two_processes_do_not_train_in_one_place(tmp_path):
+    path = tmp_path / "new" / "run"
+    with lock_run(path):
+        script = "import sys\nfrom t2t.checkpoints.run_dir import lock_run\nwith lock_run(sys.argv[1]): pass"
+        second = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+        assert second.returncode == 1
+        assert all(word in second.stderr for word in ("UserError", f"--output_dir={path}", str(os.getpid())))
+        RunDir.create(path, record(), ENCODERS)
+    with lock_run(path):
+        assert RunDir.exists(path)
+
+
+def test_the_lock_is_free_after_an_error_and_what_is_refused_leaves_no_empty_folders(tmp_path):
+    (tmp_path / "there").mkdir()
+    for place in ("new/deep/run", "there", "there/run"):
+        with pytest.raises(FileNotFoundError), lock_run(tmp_path / place):
+            open(tmp_path / "missing").close()  # no error of the lock
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    with lock_run(tmp_path / "new/deep/run"):
+        (tmp_path / "new/deep/run/kept").touch()
+    assert (tmp_path / "new/deep/run/kept").is_file()
+    (tmp_path / "file").write_text("")
+    with refused(f"--output_dir={tmp_path}/file/run", by=MachineError), lock_run(tmp_path / "file/run"):
+        pass
+
+
+# === Records from elsewhere ===
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}',
+])  # fmt: skip
+def test_a_damaged_record_and_a_newer_format_are_told(run, content):
+    edit(run, lambda data: data.update(format=2, spec="something else"))
+    with refused("run.json", 2, 1):
+        RunDir.open(run.path)
+    (run.path / "run.json").write_bytes(content.encode(errors="surrogateescape"))
+    with refused("run.json"):
+        RunDir.open(run.path)
+
+
+OPEN_DICTS = ("hparams", "problem_options", "versions", "warm_start", "distilled", "settings")
+WRONG = [
+    {field.name: value}
+    for field in dataclasses.fields(RunRecord) for value in (None, 3, [["x"]], {"x": 3})
+    if not (field.name in OPEN_DICTS and isinstance(value, dict))
+    and not (field.name == "plugins" and isinstance(value, list))
+    and not (field.name == "seed" and value in (None, 3))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_field_of_the_wrong_type_is_damage(run, wrong):
+    edit(run, lambda data: data.update(wrong))
+    with refused("run.json"):
+        RunDir.open(run.path)
+
+
+@pytest.mark.parametrize(
+    "file", ["../secret", "/etc/passwd", "a/b", "..", ".", "", ".hidden", "a\\b", "x" * 300, "a\n"]
+)
+def test_file_names_in_a_record_are_plain(run, file):
+    edit(run, lambda data: data["vocabularies"]["targets"].update(file=file))
+    with refused("run.json", "`$.vocabularies"):
+        RunDir.open(run.path)

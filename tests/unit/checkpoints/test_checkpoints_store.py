@@ -1,6 +1,8 @@
-"""The store: pointers, fallback, names on the command line, pruning."""
+"""The store: pointers, fallback, names on the command line, pruning; the best checkpoints: marking and ranking."""
 
+import json
 import logging
+import math
 import os
 import shutil
 
@@ -11,6 +13,7 @@ from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import DamagedCheckpointError, _json_bytes
 from t2t.checkpoints.store import CheckpointStore
 from t2t.files.atomic import exclusive_lock, lock_beside
+from t2t.files.trust import sealed
 from tests.errors import refused
 from tests.unit.checkpoints.test_checkpoints_checkpoint import write_with_checksum
 
@@ -32,14 +35,13 @@ def damage(store, step):
     file.write_bytes(content)
 
 
-def test_an_empty_store_has_nothing_and_makes_nothing(store):
+def test_save_and_load_by_every_name(store, tmp_path):
     assert (store.steps(), store.names(), store.latest(), store.best()) == ([], [], None, None)
     with refused("'latest'", store.folder):
         store.load()
     assert not store.folder.exists()
-
-
-def test_save_and_load_by_every_name(store):
+    save(CheckpointStore(tmp_path / "other/checkpoints"), 7, 8)
+    assert store.load(str(tmp_path / "other")).step == 8, "the latest of another run"
     save(store, 500, 1000, 1500)
     store.mark_best(1000, "bleu", 31)
     assert store.folder.joinpath("step-00001500", "model.safetensors").is_file()
@@ -55,6 +57,10 @@ def test_save_and_load_by_every_name(store):
     }.items():  # fmt: skip
         loaded = store.load(which)
         assert (loaded.step, loaded.state, loaded.model["w"][0]) == (step, {"at": step}, step)
+    for name in ("step-500", "step-000000501", "step-0000050x", ".tmp-step-00000600", "averaged-", "notes"):
+        (store.folder / name).mkdir()
+    (store.folder / "step-00000700").write_text("a file")
+    assert (store.steps(), store.names()) == ([500, 1000, 1500], []), "others are no checkpoints"
 
 
 def test_arrays_come_sorted_by_name(store):
@@ -73,12 +79,6 @@ def test_two_do_not_write_the_same_average(store):
         store.save_named("averaged-last-5", 7, model={"w": np.zeros(3)})
         save(store, 8)
     assert store.load("averaged").model["w"].all()
-
-
-def test_the_path_of_another_run_gives_its_latest(store, tmp_path):
-    other = CheckpointStore(tmp_path / "other" / "checkpoints")
-    save(other, 7, 8)
-    assert store.load(str(tmp_path / "other")).step == 8
 
 
 def test_an_unknown_checkpoint_is_answered_with_those_there_are(store):
@@ -110,10 +110,10 @@ def test_what_is_damaged_is_an_error_if_asked_for_by_name_or_all_is_and_never_a_
     damage(store, 1000)
     with refused(store.folder, 2, "step-00001000"):
         store.load("latest")
-
-
-def test_a_checkpoint_in_a_folder_of_another_step_is_damaged(store):
-    save(store, 500)
+    save(store, 500, 1000)
+    write_with_checksum(store.folder / "step-00001000/state.json", _json_bytes({"format": 9}))
+    with refused(9, "step-00001000"):  # a newer format is not passed over
+        store.load("latest")
     (store.folder / "step-00000500").rename(store.folder / "step-00000600")
     with refused("step-00000600", "step-00000500", by=DamagedCheckpointError):
         store.load(600)
@@ -130,12 +130,13 @@ def test_a_missing_latest_gives_way_to_the_newest_of_the_others_and_never_to_a_f
         store.latest()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"step": "500"}', b"\xff", b'{"step": 500, "x": 1}'])
-def test_a_damaged_latest_pointer_is_replaced_by_looking(store, caplog, content):
+def test_a_damaged_latest_pointer_is_replaced_by_looking(store, caplog):
     save(store, 500, 1000)
-    (store.folder / "latest.json").write_bytes(content)
-    assert store.load().step == 1000
-    assert "latest.json" in caplog.text
+    for content in (b"", b"{}", b"[]", b'{"step": "500"}', b"\xff", b'{"step": 500, "x": 1}'):
+        (store.folder / "latest.json").write_bytes(content)
+        caplog.clear()
+        assert store.load().step == 1000
+        assert "latest.json" in caplog.text
 
 
 def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
@@ -148,13 +149,6 @@ def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
     assert sorted(path.name for path in store.folder.iterdir()) == [
         "latest.json", "step-00000500", "step-00000750", "step-00001000",
     ]  # fmt: skip
-
-
-def test_a_newer_format_is_not_passed_over(store):
-    save(store, 500, 1000)
-    write_with_checksum(store.folder / "step-00001000/state.json", _json_bytes({"format": 9}))
-    with refused(9, "step-00001000"):
-        store.load("latest")
 
 
 def test_named_checkpoints_hold_weights_only_and_do_not_become_the_latest(store):
@@ -181,20 +175,65 @@ def test_pruning_keeps_the_newest_the_latest_the_best_and_the_named(store):
     assert store.prune(0) == []
     with refused(-1):
         store.prune(-1)
-
-
-def test_pruning_removes_what_crashes_left_also_where_all_is_kept(store):
-    save(store, 100)
     for name in (".tmp-step-00000050", ".tmp-step-00000200", ".old-step-00000100"):
-        (store.folder / name).mkdir()
+        (store.folder / name).mkdir()  # which crashes left
     (store.folder / ".tmp-averaged").mkdir()  # another process may still write it
     assert store.prune(0) == []
-    assert sorted(path.name for path in store.folder.iterdir()) == [".tmp-averaged", "latest.json", "step-00000100"]
+    assert [path.name for path in store.folder.glob(".*-*")] == [".tmp-averaged"]
 
 
-def test_other_files_in_the_folder_are_no_checkpoints(store):
-    save(store, 500)
-    for name in ("step-500", "step-000000501", "step-0000050x", ".tmp-step-00000600", "averaged-", "notes"):
-        (store.folder / name).mkdir()
-    (store.folder / "step-00000700").write_text("a file")
-    assert (store.steps(), store.names()) == ([500], [])
+# === The best ones ===
+def test_every_ranked_checkpoint_is_kept(store):
+    save(store, 1, 2, 3, 4, 5)
+    assert store.ranking() == []
+    ranking = [Best(2, "bleu", 9.5), Best(1, "bleu", 7.0)]
+    store.rank_best(ranking)
+    store.mark_best(2, "bleu", 9.5)
+    assert store.prune(2) == [3]
+    assert (store.steps(), store.ranking()) == ([1, 2, 4, 5], ranking)
+    store.rank_best(ranking[:1])
+    assert store.prune(2) == [1]
+
+
+DAMAGED = [
+    ("best", b'{"step": 5'),
+    ("ranking", b"{"),
+    *(("ranking", json.dumps(sealed("ranking.json", {"metric": "bleu", "steps": steps, "values": values})).encode())
+      for steps, values in (([1, 2], [1.0]), (["1"], [1.0]), ([1], [None]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_damage_is_an_error_and_stops_pruning(store, caplog, name, content):
+    save(store, 1, 2)
+    store.mark_best(1, "bleu", 1.0)
+    (store.folder / f"{name}.json").write_bytes(content)
+    with refused(f"{name}.json"):
+        store.load("best") if name == "best" else store.ranking()
+    assert store.prune(1) == []
+    assert store.steps() == [1, 2]
+    assert f"{name}.json" in caplog.text
+
+
+def test_the_best_may_have_any_finite_number(store):
+    save(store, 1)
+    for value in (-1, 0.1 + 0.2, 1e300):
+        store.mark_best(1, "loss", value)
+        assert store.best() == Best(1, "loss", float(value))
+    with refused("'400'", store.folder, 1):
+        store.mark_best(400, "loss", 1.0)  # which must exist
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_never_the_best(store, caplog, value):
+    save(store, 1, 2, 3)
+    store.mark_best(1, "loss", value)
+    assert store.best() is None
+    assert all(word in caplog.text for word in ("step-00000001", "loss", str(value)))
+    store.mark_best(2, "loss", 3.0)
+    store.mark_best(3, "loss", value)
+    assert store.best() == Best(2, "loss", 3.0)
+    (store.folder / "best.json").write_text('{"step": 1, "metric": "loss", "value": NaN}')
+    assert store.best() is None
+    with refused("'best'", 1, 2):
+        store.load("best")

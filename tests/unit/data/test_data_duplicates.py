@@ -151,19 +151,23 @@ def test_an_interrupted_generation_goes_on_with_the_digests_it_has(pairs, tmp_pa
     assert contents(tmp_path / "a" / "repeating") == contents(tmp_path / "b" / "repeating")
 
 
-def test_samples_that_change_between_the_passes_are_noticed(tmp_path):
+def test_what_has_no_digests_and_samples_that_change_between_the_passes_are_refused(tmp_path):
     class Growing(Repeating):
         def generate_samples(self, split, source):
             yield from super().generate_samples(split, source)
             self._pairs.append(("1", "2"))
 
-    with refused("generate_samples", 4):
-        generate(Growing([("1", "1"), ("2", "2"), ("3", "3")], filter_duplicates="pair"), tmp_path, tmp_path, workers=1)
+    class Alone(Repeating):
+        text_features = ("targets",)
 
-
-def test_a_corpus_of_empty_texts_has_no_digests(tmp_path):
-    with refused("repeating", 2):
-        generate(Repeating([("", "1")] * 2, filter_duplicates="pair"), tmp_path, tmp_path, workers=1)
+    pairs = [("1", "1"), ("2", "2"), ("3", "3")]
+    for problem, about in (
+        (Repeating([("", "1")] * 2, filter_duplicates="pair"), ["repeating", 2]),
+        (Growing(pairs, filter_duplicates="pair"), ["generate_samples", 4]),
+        (Alone([], filter_duplicates="source"), ["--filter_duplicates=source", "inputs", "--filter_duplicates=target"]),
+    ):
+        with refused(*about):
+            generate(problem, tmp_path, tmp_path, workers=1)
 
 
 ON_A_FULL_DISK = """
@@ -206,11 +210,3 @@ def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert str(tmp_path / "work" / "duplicates") in done.stdout
-
-
-def test_what_is_compared_must_be_text(tmp_path):
-    class Alone(Repeating):
-        text_features = ("targets",)
-
-    with refused("--filter_duplicates=source", "inputs", "--filter_duplicates=target"):
-        generate(Alone([], filter_duplicates="source"), tmp_path, tmp_path, workers=1)

@@ -136,7 +136,7 @@ def test_a_sample_is_counted_under_the_first_filter_that_drops_it(tmp_path, file
 def test_what_filters_drop_is_not_unfit_unless_it_is_everything(tmp_path, files, write):
     """Of 80 pairs 72 are filtered, and some of the other 8 have an empty side, which makes them unfit."""
     with refused("'train'", "text2text_files", 80, 3, "(--filter_...)"):
-        made(tmp_path, files | {"filter_min_words": 3}, "nothing")
+        made(tmp_path, files | {"filter_min_words": 3})
     options = with_scores(files, write, SCORES) | {"filter_min_score": 0.9}
     for unfit in (3, 5):
         lines = ["" if n in GOOD[:unfit] else f"one {n}" for n in range(40)]

@@ -59,20 +59,20 @@ def check_batches(batches, lengths, first=0):
         assert all(lengths[name][batch.indices - first].max() <= width for name, width in batch.widths.items())
 
 
-def test_only_the_chosen_shapes_occur_whatever_comes(shapes):
-    seen = set()
-    for seed in range(4):
-        seen |= shapes_of(shapes.cut_batches(np.arange(3000), lengths_like_sentences(3000, seed)))
-    assert len(seen) <= 32
-    assert len({rows for rows, *_ in seen}) > 5
-
-
 def test_little_is_padded_and_only_the_last_batch_has_empty_rows(shapes, lengths):
     batches = shapes.cut_batches(np.arange(COUNT) + 5, lengths)
     check_batches(batches, lengths, first=5)
     cells = sum(batch.rows * sum(batch.widths.values()) for batch in batches)
     assert 1 - sum(counts.sum() for counts in lengths.values()) / cells < 0.13
     assert [len(batch.indices) < batch.rows for batch in batches].count(True) <= 1
+    listed = [(rows, widths["inputs"], widths["targets"]) for rows, widths in shapes.every()]
+    assert shapes_of(batches) <= set(listed)
+    assert len(set(listed)) == len(listed) <= 32
+    assert shapes.every()[:2] == shapes.extremes(), "the extreme ones first"
+    others = [shapes.cut_batches(np.arange(3000), lengths_like_sentences(3000, seed)) for seed in range(4)]
+    seen = set().union(*map(shapes_of, others))
+    assert seen <= set(listed), "only the chosen shapes occur, whatever comes"
+    assert len({rows for rows, *_ in seen}) > 5
 
 
 def test_targets_alone_have_all_the_shapes():
@@ -93,10 +93,8 @@ def test_shapes_are_those_of_the_first_window_that_has_examples(digits_train):
 def test_what_is_rehearsed_are_shapes_that_occur_the_widest_and_that_of_most_rows(digits_train):
     batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=6)
     found = {tuple(array.shape for array in next(batches)[0].values()) for _ in range(200)}
-    rehearsed = [
-        tuple(array.shape for array in batch.values())
-        for batch in extreme_batches(digits_train, None, 120, 256, batches.shapes)
-    ]
+    dummies = extreme_batches(digits_train, None, 120, 256, batches.shapes)
+    rehearsed = [tuple(array.shape for array in batch.values()) for batch in dummies]
     assert len(rehearsed) == 2
     assert set(rehearsed) <= found
     assert rehearsed[0] == max(found, key=lambda shapes: max(columns for _, columns in shapes))
@@ -105,27 +103,18 @@ def test_what_is_rehearsed_are_shapes_that_occur_the_widest_and_that_of_most_row
 
 @pytest.mark.parametrize("widest", [60, 63, 64, 100])
 def test_widths_are_multiples_and_none_is_wider_than_allowed(lengths, widest):
-    shapes = FixedShapes.choose(
-        lengths, 16, {"inputs": 60, "targets": 60}, 4096, 8, {"inputs": widest, "targets": widest}
-    )
+    longest, widths = ({"inputs": width, "targets": width} for width in (60, widest))
+    shapes = FixedShapes.choose(lengths, 16, longest, 4096, 8, widths)
     widths = {width for main, others in shapes.grid for width in (main, *others)}
     assert {width for width in widths if width % 8} == {60: {60}, 63: {63}}.get(widest, set())
     assert max(widths) == min(widest, 64)
     check_batches(shapes.cut_batches(np.arange(COUNT), lengths), lengths)
 
 
-def test_every_shape_that_occurs_is_listed_once_the_extreme_ones_first(shapes, lengths):
-    listed = [(rows, widths["inputs"], widths["targets"]) for rows, widths in shapes.every()]
-    assert shapes_of(shapes.cut_batches(np.arange(COUNT), lengths)) <= set(listed)
-    assert len(set(listed)) == len(listed) <= 32
-    assert shapes.every()[:2] == shapes.extremes()
-
-
 @pytest.mark.parametrize(("max_length", "widest"), [(21, 21), (23, 23), (256, 24)])
 def test_padding_to_multiples_ends_at_the_longest_length_that_models_are_made_for(digits_train, max_length, widest):
-    batches = TrainingBatches(
-        digits_train, seed=3, batch_size=120, max_length=max_length, fixed_shapes=4, fixed_shapes_multiple=8
-    )
+    settings = {"batch_size": 120, "max_length": max_length, "fixed_shapes": 4, "fixed_shapes_multiple": 8}
+    batches = TrainingBatches(digits_train, seed=3, **settings)
     widths = {array.shape[1] for _ in range(60) for array in next(batches)[0].values()}
     assert max(widths) == widest
     assert all(width % 8 == 0 for width in widths - {widest})

@@ -22,7 +22,15 @@ def make(problem, folder, **settings):
     return generate(problem, folder, folder, workers=1, **settings)
 
 
-def test_data_says_what_the_problem_yields(listed_class, tmp_path):
+def test_data_says_what_the_problem_yields_and_shards_and_chunks_do_not_show(
+    digits_class, digits_folder, tmp_path, listed_class
+):
+    problem = digits_class()
+    problem.chunk_size = 7
+    make(problem, tmp_path, seed=7, most_bytes=100)
+    assert len(read_manifest(tmp_path / "digits").split("train").shards) > 20
+    for split in ("train", "dev"):
+        assert texts(tmp_path / "digits", split) == texts(digits_folder, split)
     train, dev = [("1 2 3", "3 2 1"), ("7", "7 7")], [("4", "5")]
     manifest = make(listed_class(train, dev), tmp_path)
     assert manifest == read_manifest(tmp_path / "listed")
@@ -31,16 +39,11 @@ def test_data_says_what_the_problem_yields(listed_class, tmp_path):
     assert manifest.split("train").columns["inputs"].items == 6  # 1 2 3 and 7, each with its end of sequence
 
 
-def test_shards_and_chunks_do_not_show(digits_class, digits_folder, tmp_path):
-    problem = digits_class()
-    problem.chunk_size = 7
-    make(problem, tmp_path, seed=7, most_bytes=100)
-    assert len(read_manifest(tmp_path / "digits").split("train").shards) > 20
-    for split in ("train", "dev"):
-        assert texts(tmp_path / "digits", split) == texts(digits_folder, split)
-
-
-def test_the_seed_decides_and_splits_differ(digits_class, digits_folder, tmp_path):
+def test_the_seed_decides_splits_differ_and_progress_is_told(digits_class, digits_folder, tmp_path):
+    problem, told = digits_class(), []
+    problem.chunk_size = 90
+    make(problem, tmp_path, progress=lambda split, read: told.append((split, read)))
+    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
     for seed in (7, 8):
         make(digits_class(), tmp_path / f"{seed}", seed=seed, most_examples=60)
     assert contents(tmp_path / "7/digits") == contents(digits_folder)
@@ -107,8 +110,6 @@ def test_links_to_finished_data_and_to_a_folder_of_data_and_empty_folders_are_us
 
 
 # === Unfit examples ===
-
-
 def test_unfit_training_examples_are_dropped_and_counted(listed_class, tmp_path, log_lines):
     good = [("1", "2")] * 6 + [("1 2 3 4 5 6 7 8 9", "1")]  # nine digits and the end of sequence are ten
     long = " ".join("1" * 10)
@@ -191,8 +192,6 @@ def test_empty_split_is_an_error(listed_class, tmp_path, split):
 
 
 # === Unknown words ===
-
-
 def warnings(log_lines):
     return [record.getMessage() for record in log_lines.records if record.levelname == "WARNING"]
 
@@ -239,8 +238,6 @@ def test_texts_whose_characters_a_vocabulary_replaces_are_counted_and_named(list
 
 
 # === Wrong samples ===
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 def test_a_value_that_is_not_finite_is_refused_by_its_sample(tmp_path, value):
     class Sounds(Audio2Class):
@@ -270,8 +267,6 @@ def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_pat
 
 
 # === Failures and other processes ===
-
-
 def test_crash_leaves_nothing(listed_class, tmp_path):
     class Half(listed_class):
         def encode_samples(self, samples):
@@ -312,13 +307,6 @@ def test_a_full_disk_and_an_unwritable_place_are_faults_of_the_machine(digits_cl
         make(digits_class(), tmp_path / "file/data")
 
 
-def test_progress_is_told_the_examples_read(digits_class, tmp_path):
-    problem, told = digits_class(), []
-    problem.chunk_size = 90
-    make(problem, tmp_path, progress=lambda split, read: told.append((split, read)))
-    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
-
-
 def test_checks_come_before_the_work_and_only_if_there_is_work(digits_class, digits_folder, tmp_path):
     """That they come after the workers are forked is part of `test_data_processes.py`."""
 
@@ -342,7 +330,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_each_thing_that_is_read_has_a_bar_of_its_own():
+def test_each_thing_that_is_read_has_a_bar_of_its_own_on_a_terminal_and_a_short_job_says_nothing_elsewhere(
+    capsys, log_lines
+):
     with contextlib.redirect_stderr(Terminal()) as screen:
         shown = ReadingProgress()
         for what, read in (("vocabulary", 10), ("dev", 2), ("dev", 5), ("train", 1)):
@@ -350,9 +340,6 @@ def test_each_thing_that_is_read_has_a_bar_of_its_own():
         shown.close()
     left = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")[:-1]]
     assert [line.split(" examples")[0] for line in left] == ["vocabulary: 10.0", "dev: 5.00", "train: 1.00"]
-
-
-def test_elsewhere_a_short_job_says_nothing(capsys, log_lines):
     shown = ReadingProgress()
     for read in range(1000):
         shown.show("train", read)

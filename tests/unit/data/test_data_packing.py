@@ -35,16 +35,18 @@ def test_rows_by_hand():
     ids, positions = pack_ids(np.array([5, 1, 6, 7, 1, 1]), np.array([2, 3, 1]), np.array([0, 0, 1]), 2, 6)
     assert ids.tolist() == [[5, 1, 6, 7, 1, 0], [1, 0, 0, 0, 0, 0]]
     assert positions.tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6]
+    # Targets alone are packed, too.
+    rows = PackedRows.for_features(["targets"], 10, 20)
+    (batch,) = rows.cut_batches(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
+    assert (batch.indices.tolist(), batch.places.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
+    assert batch.widths == {"targets": 10}
 
 
-def test_the_fullest_row_with_room_takes_an_example_by_hand():
+def test_the_fullest_row_with_room_takes_an_example_and_little_is_padded():
     """Rows of 10 ids: 7 does not fit next to 6; 3 fills the row of 7, 4 that of 6, and 1 starts a third row."""
     assert best_fit(np.array([[6, 7, 3, 4, 1]]), 10).tolist() == [0, 1, 1, 0, 2]
     # Both features must fit.
     assert best_fit(np.array([[6, 4, 4], [5, 9, 5]]), 10).tolist() == [0, 1, 0]
-
-
-def test_little_is_padded_and_no_row_is_too_long():
     sizes = np.random.default_rng(0).integers(3, 60, (2, 3000))
     row = best_fit(sizes, 256)
     used = np.stack([np.bincount(row, weights=size) for size in sizes])
@@ -53,30 +55,14 @@ def test_little_is_padded_and_no_row_is_too_long():
     assert used.sum() / (2 * 256 * used.shape[1]) > 0.9
 
 
-def test_an_epoch_holds_every_example_once_in_rows_of_one_shape(digits_train):
-    found = []
-    for batch in epoch_of(made(digits_train)):
-        assert {array.shape for array in batch.values()} == {(3, 40)}
-        found += unpacked(batch)
-    assert sorted(found) == sorted(examples_of(digits_train))
-
-
-def test_the_dummy_batch_has_the_features_and_the_shape_of_all_batches(digits_train):
+def test_an_epoch_holds_every_example_once_in_rows_of_one_shape_which_the_dummy_batch_has(digits_train):
     batches = made(digits_train)
     (dummy,) = extreme_batches(digits_train, None, 120, 256, batches.shapes, every_shape=True)
-    batch, _ = next(batches)
-    assert {name: (array.shape, array.dtype) for name, array in dummy.items()} == {
-        name: (array.shape, array.dtype) for name, array in batch.items()
-    }
-
-
-def test_targets_alone_are_packed():
-    rows = PackedRows.for_features(["targets"], 10, 20)
-    (batch,) = rows.cut_batches(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
-    assert (batch.indices.tolist(), batch.places.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
-    assert batch.widths == {"targets": 10}
-
-
-def test_examples_longer_than_a_row_are_refused(digits_train):
+    shapes = {name: ((3, 40), array.dtype) for name, array in dummy.items()}
+    found = []
+    for batch in (dummy, *epoch_of(batches)):
+        assert {name: (array.shape, array.dtype) for name, array in batch.items()} == shapes
+        found += unpacked(batch) if batch is not dummy else []
+    assert sorted(found) == sorted(examples_of(digits_train))
     with refused("packed_length=12", "digits", 21, "packed_length=21", "max_length=12"):
-        made(digits_train, packed_length=12)
+        made(digits_train, packed_length=12)  # some examples are longer than a row

@@ -57,21 +57,26 @@ def test_permutation_moves_each_position_everywhere_equally_often():
     assert all(120 < count < 280 for count in orders.values())
 
 
-def test_neighbours_are_torn_apart():
-    n = 50_000
-    images = Permutation(n, "epoch", 0, 0)(np.arange(n))
-    correlation = np.corrcoef(images[:-1], images[1:])[0, 1]
-    assert abs(correlation) < 5 / np.sqrt(n)
-    # Differences of neighbours modulo n fill ten bins evenly: 9 degrees of freedom, p = 0.0001.
-    counts = np.histogram((images[1:] - images[:-1]) % n, bins=10, range=(0, n))[0]
-    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 33.7
-
-
-def test_epochs_and_seeds_have_orders_of_their_own():
+def test_epochs_seeds_and_windows_have_orders_of_their_own():
     n = 10_000
     orders = [WindowedOrder(n, seed, n).indices(epoch, 0) for seed in (0, 1) for epoch in (0, 1)]
     for one, other in itertools.combinations(orders, 2):
         assert (one == other).sum() < 12  # one place in n agrees by chance; Poisson of mean 1
+    order, items = WindowedOrder(1000, 1, 100), list(range(64))
+    first, second = order.shuffled(items, 0, 0), order.shuffled(items, 0, 1)  # batches of two windows
+    assert sorted(first) == sorted(second) == items
+    assert first != second != items
+    assert order.shuffled(items, 0, 0) == first
+    assert order.shuffled([], 0, 0) == []
+
+
+def test_neighbours_are_torn_apart():
+    n = 50_000
+    images = Permutation(n, "epoch", 0, 0)(np.arange(n))
+    assert abs(np.corrcoef(images[:-1], images[1:])[0, 1]) < 5 / np.sqrt(n)
+    # Differences of neighbours modulo n fill ten bins evenly: 9 degrees of freedom, p = 0.0001.
+    counts = np.histogram((images[1:] - images[:-1]) % n, bins=10, range=(0, n))[0]
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 33.7
 
 
 @pytest.mark.parametrize(
@@ -87,16 +92,6 @@ def test_windows_share_out_an_epoch(n, window):
     assert max(sizes) - min(sizes) <= 1
     assert max(sizes) <= 1.5 * window
     assert order.windows == 1 or min(sizes) >= window // 2
-
-
-def test_shuffle_keeps_every_batch_and_depends_on_the_window():
-    order = WindowedOrder(1000, 1, 100)
-    items = list(range(64))
-    first, second = order.shuffled(items, 0, 0), order.shuffled(items, 0, 1)
-    assert sorted(first) == sorted(second) == items
-    assert first != second != items
-    assert order.shuffled(items, 0, 0) == first
-    assert order.shuffled([], 0, 0) == []
 
 
 def splitmix64_finalizer(x):
@@ -132,12 +127,9 @@ def test_each_problem_comes_as_often_as_its_weight_says():
     counts = np.bincount([schedule(update) for update in range(1, 4001)], minlength=3)
     assert counts[1] == 0
     np.testing.assert_allclose(counts / 4000, [0.75, 0, 0.25], atol=0.03)  # four standard deviations
-
-
-def test_the_problem_of_an_update_is_a_function_of_seed_and_update():
     one, again, other = (ProblemSchedule([1, 1], seed) for seed in (5, 5, 6))
     backwards = [one(update) for update in range(100, 0, -1)][::-1]
-    assert backwards == [again(update) for update in range(1, 101)]
+    assert backwards == [again(update) for update in range(1, 101)], "a function of seed and update"
     assert backwards != [other(update) for update in range(1, 101)]
 
 
@@ -169,7 +161,7 @@ def mixed_batches(per_update=2):
     return MixedBatches({"a": Counted("a"), "b": Counted("b")}, ProblemSchedule([1, 1], seed=1), per_update)
 
 
-def test_all_batches_of_an_update_are_of_its_problem_and_none_is_left_out():
+def test_all_batches_of_an_update_are_of_its_problem_and_going_on_from_its_state_is_exact():
     batches = [batch for batch, _ in itertools.islice(mixed_batches(), 40)]
     schedule = ProblemSchedule([1, 1], seed=1)
     assert [batch[0] for batch in batches] == ["ab"[schedule(update)] for update in range(1, 21) for _ in range(2)]
@@ -177,9 +169,6 @@ def test_all_batches_of_an_update_are_of_its_problem_and_none_is_left_out():
         own = [batch for batch in batches if batch[0] == name]
         assert own == [f"{name}{number + 1}" for number in range(len(own))]
         assert len(own) > 10
-
-
-def test_going_on_from_the_state_after_an_update_is_exact():
     whole = mixed_batches()
     batches = list(itertools.islice(whole, 40))
     _, state = batches[13]
@@ -210,9 +199,8 @@ def single(digits_train):
 @pytest.fixture
 def mixed(digits_train):
     def make():
-        parts = {
-            name: TrainingBatches(digits_train, seed=seed, batch_size=90, window=70) for seed, name in enumerate("ab")
-        }
+        settings = {"batch_size": 90, "window": 70}
+        parts = {name: TrainingBatches(digits_train, seed=seed, **settings) for seed, name in enumerate("ab")}
         return MixedBatches(parts, ProblemSchedule([1, 2], seed=5), per_update=2 * WORKER_REPLICAS)
 
     return make

@@ -255,8 +255,6 @@ def test_tasks_and_merging_leave_finished_data_and_remove_what_a_killed_process_
 
 
 # === Errors ===
-
-
 def test_a_wrong_sample_is_named_by_its_shard_and_a_number_of_shards_that_is_none_is_refused(sharded_class, tmp_path):
     class Wrong(sharded_class):
         def sample(self, source, split, shard):

@@ -92,25 +92,19 @@ def test_rows_are_padded_with_zeros(written):
     assert pad(values, lengths, 4, np.float32).shape == (0, 4, 3), "nothing"
 
 
-def test_a_call_larger_than_a_shard_is_cut(tmp_path):
+def test_a_call_larger_than_a_shard_is_cut_and_few_bytes_are_used(tmp_path):
     writer = ShardWriter(tmp_path, "dev", {"targets": TOKENS}, most_examples=4)
     writer.write({"targets": pack([np.array([5, 1])] * 9 + [np.array([9, 9, 1])], TOKENS, "targets", "p")})
     totals, shards = writer.finish()
     assert [shard.examples for shard in shards] == [4, 4, 2]
     assert (totals["targets"].items, totals["targets"].longest) == (21, 3)
     assert np.load(tmp_path / "dev-00002-of-00003.targets.values.npy").tolist() == [5, 1, 9, 9, 1]
-
-
-def test_a_shard_ends_when_its_bytes_are_full(tmp_path):
-    writer = ShardWriter(tmp_path, "dev", {"targets": LABEL}, most_bytes=10)
+    writer = ShardWriter(tmp_path, "test", {"targets": LABEL}, most_bytes=10)
     for _ in range(6):
         writer.write({"targets": Column(np.zeros(4, np.uint8), np.ones(4, np.int64))})
-    assert [shard.examples for shard in writer.finish()[1]] == [8, 8, 8]
-
-
-@pytest.mark.parametrize(("size", "dtype"), [(256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "i4")])
-def test_ids_are_stored_in_as_few_bytes_as_hold_them(size, dtype):
-    assert stored_dtype(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)) == np.dtype(dtype)
+    assert [shard.examples for shard in writer.finish()[1]] == [8, 8, 8], "one ends when its bytes are full"
+    for size, dtype in ((256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "i4")):
+        assert stored_dtype(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)) == np.dtype(dtype)
 
 
 @pytest.fixture

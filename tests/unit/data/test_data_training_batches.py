@@ -73,9 +73,9 @@ def test_padding_comes_last_the_budget_holds_and_batches_are_shuffled_by_length(
         for name, rows in batch.items():
             assert rows.dtype == np.int32
             lengths = (rows > 0).sum(axis=1)
-            assert all(
-                (row[:length] > 0).all() and row[length - 1] == 1 for row, length in zip(rows, lengths, strict=True)
-            )
+            for row, length in zip(rows, lengths, strict=True):
+                assert (row[:length] > 0).all()
+                assert row[length - 1] == 1
             assert rows.size <= 120, name
             assert rows.shape[1] == SHORTEST_WIDTH or lengths.max() * 1.1 + 1 > rows.shape[1]
         assert len(batch["inputs"]) == len(batch["targets"])
@@ -132,13 +132,6 @@ def test_short_examples_come_first_and_in_the_end_all(make):
     assert place[0] >= 1
 
 
-def test_limits_that_leave_no_example_are_refused(make):
-    with refused("curriculum_length=1", 2, 0):
-        make(curriculum=Curriculum(1, 9, 10))
-    with refused("max_length", 1, 200, "digits", 21):
-        make(max_length=1)
-
-
 def test_longer_examples_are_skipped_and_counted(digits_train, make):
     short = make(window=7, max_length=4)
     expected = sorted(row for row in examples_of(digits_train) if len(row[0]) <= 4)
@@ -147,6 +140,10 @@ def test_longer_examples_are_skipped_and_counted(digits_train, make):
     # Windows of 7 with three quarters of the examples skipped: some windows are empty.
     assert sorted(row for batch in epoch_of(short) for row in rows_of(batch)) == expected
     assert make(max_length=21).skipped == 0
+    with refused("curriculum_length=1", 2, 0):
+        make(curriculum=Curriculum(1, 9, 10))
+    with refused("max_length", 1, 200, "digits", 21):
+        make(max_length=1)
 
 
 def test_columns_rename_swap_and_copy(make):
@@ -162,13 +159,19 @@ def test_columns_rename_swap_and_copy(make):
         first({"inputs": "input"})
 
 
-def test_prefetching_changes_nothing_and_keeps_states_exact(make):
+def test_prefetching_changes_nothing_keeps_states_exact_and_runs_no_further_ahead_than_asked(make):
     plain = list(islice(make(), 40))
     with Prefetch(make(), depth=8) as ahead:
         found = list(islice(ahead, 40))
     assert all(same_arrays(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
     with Prefetch(make(state=found[16][1])) as resumed:
         assert same_arrays(next(resumed)[0], plain[17][0])
+    taken = []
+    with Prefetch((taken.append(i) or i for i in range(1000)), depth=3) as ahead:
+        for number in range(1, 50):
+            next(ahead)
+            wait_until(lambda: len(taken) >= number + 3, "batches are read ahead")  # noqa: B023
+            assert len(taken) <= number + 3 + 1
 
 
 def test_prefetch_forwards_errors_and_ends_its_thread():
@@ -193,15 +196,6 @@ def test_prefetch_forwards_errors_and_ends_its_thread():
     assert set(threading.enumerate()) <= before
 
 
-def test_prefetch_never_runs_further_ahead_than_asked():
-    taken = []
-    with Prefetch((taken.append(i) or i for i in range(1000)), depth=3) as ahead:
-        for number in range(1, 50):
-            next(ahead)
-            wait_until(lambda: len(taken) >= number + 3, "batches are read ahead")  # noqa: B023
-            assert len(taken) <= number + 3 + 1
-
-
 def test_evaluation_holds_every_example_once_in_a_fixed_order(digits_train):
     batches = EvalBatches(digits_train, 120)
     found = {}
@@ -211,6 +205,12 @@ def test_evaluation_holds_every_example_once_in_a_fixed_order(digits_train):
     assert found == dict(enumerate(examples_of(digits_train)))
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(batches, EvalBatches(digits_train, 120), strict=True))
     assert batches.shortened == 0
+    every = [batch for _, batch in batches]
+    widest, most_rows = batches.extremes()  # the longest rows, and most rows
+    assert any(same_arrays(widest, batch) for batch in every)
+    widths = [max(array.shape[1] for array in batch.values()) for batch in (*every, widest, most_rows)]
+    assert max(widths[:-2]) == widths[-2] > widths[-1]
+    assert max(len(batch["targets"]) for batch in every) == len(most_rows["targets"]) > len(widest["targets"])
 
 
 def test_evaluation_cuts_what_is_too_long_and_keeps_its_end(digits_train):
@@ -246,13 +246,3 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path):
     for setting in ("fixed_shapes", "packed_length"):
         with refused(f"{setting}=64", "parity", "(targets)"):
             TrainingBatches(reader, seed=0, batch_size=64, **{setting: 64})
-
-
-def test_the_extreme_batches_of_an_evaluation_are_that_of_the_longest_rows_and_that_of_most_rows(digits_train):
-    batches = EvalBatches(digits_train, 120)
-    every = [batch for _, batch in batches]
-    widest, most_rows = batches.extremes()
-    assert any(same_arrays(widest, batch) for batch in every)
-    widths = [max(array.shape[1] for array in batch.values()) for batch in (*every, widest, most_rows)]
-    assert max(widths[:-2]) == widths[-2] > widths[-1]
-    assert max(len(batch["targets"]) for batch in every) == len(most_rows["targets"]) > len(widest["targets"])

@@ -33,17 +33,14 @@ def rows_step_fn(rows_by_step):
     return step_fn
 
 
-# --- Against enumeration -------------------------------------------------------------------------------------------
-
-
+# --- Against enumeration ---
 @pytest.mark.parametrize("penalty", [gnmt(0.0), gnmt(2.5), power(2.0)], ids=["gnmt0", "gnmt2.5", "power2"])
 def test_wide_beam_ranks_like_enumeration_under_limits_of_each_sentence_and_its_early_stop_keeps_the_best(penalty):
     # 27 prefixes without end of sequence exist before the last step, so 32 beams lose none.
     limits = [1, 2, 3, *[4] * 8]
     tables = reference.random_tables(len(limits), V, T, seed=1)
-    result, stopped = (
-        search(tables, 32, np.asarray(limits, "int32"), penalty, only_best=best) for best in (False, True)
-    )
+    limits_B = np.asarray(limits, "int32")
+    result, stopped = (search(tables, 32, limits_B, penalty, only_best=best) for best in (False, True))
     for sentence, limit in enumerate(limits):
         expected = reference.enumerate_all(tables[sentence], V, limit, penalty)[:32]
         assert_same_hypotheses(hypotheses(result, sentence), expected)
@@ -77,9 +74,7 @@ def test_narrow_beam_tells_the_truth_and_never_beats_enumeration(beam_size):
     assert short, "the cases are too easy to tell a beam from enumeration"
 
 
-# --- Against an independent search ---------------------------------------------------------------------------------
-
-
+# --- Against an independent search ---
 @pytest.mark.parametrize(("penalty", "beam_size", "only_best"), [
     (gnmt(0.6), 2, True), (gnmt(0.6), 3, False), (power(1.0), 3, True), (power(1.0), 2, False),
 ], ids=["gnmt-2-best", "gnmt-3-list", "power-3-best", "power-2-list"])  # fmt: skip
@@ -143,36 +138,23 @@ def test_known_answers(rows, beams, alpha, only_best, expected):
         assert (empty == np.float32(NO_HYPOTHESIS)).all()
 
 
-# --- What the step function sees -----------------------------------------------------------------------------------
-
-
-def test_step_function_is_told_the_last_ids_and_positions():
+# --- What the step function sees ---
+@pytest.mark.parametrize(("rows", "sizes", "alpha", "expected"), [
+    ([[0.1, 0.1, 0.8]] * 4, {"batch_size": 2, "max_steps": 2}, 0.0, [([0, 0, 0, 0], 0), ([2, 0, 2, 0], 1)]),
+    # The loop ends with the last sentence.
+    ([[0.005, 0.99, 0.005]] * 2, {"batch_size": 1, "max_steps": 20}, 0.0, [([0, 0], 0)]),
+    # At alpha 10 one more end of sequence in eight tokens could still win by the bound, so the search goes on longer.
+    ([[0.005, 0.99, 0.005]] * 2, {"batch_size": 1, "max_steps": 8}, 10.0, [([0, 0], 0), ([0, 2], 1)]),
+])  # fmt: skip
+def test_step_function_is_told_the_last_ids_and_positions_until_all_is_certain(rows, sizes, alpha, expected):
     seen = []
 
     def step_fn(ids, position, state):
         seen.append((np.asarray(ids).tolist(), int(position)))
-        return ops.log(ops.convert_to_tensor([[0.1, 0.1, 0.8]] * 4)), state
+        return ops.log(ops.convert_to_tensor(rows)), state
 
-    kwargs = dict(batch_size=2, beam_size=2, vocab_size=3, max_steps=2, length_penalty=gnmt(0.0))
-    beam_search(step_fn, (), **kwargs)
-    assert seen == [([0, 0, 0, 0], 0), ([2, 0, 2, 0], 1)]
-
-
-def test_loop_ends_with_the_last_sentence():
-    steps = []
-    sure_end = [[0.005, 0.99, 0.005]] * 2
-
-    def step_fn(ids, position, state):
-        steps.append(int(position))
-        return ops.log(ops.convert_to_tensor(sure_end)), state
-
-    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=20)
-    beam_search(step_fn, (), length_penalty=gnmt(0.0), **sizes)
-    assert steps == [0]
-    steps.clear()
-    # At alpha 10 one more end of sequence in twenty tokens could still win by the bound, so the search goes on longer.
-    beam_search(step_fn, (), length_penalty=gnmt(10.0), **sizes)
-    assert len(steps) > 1
+    beam_search(step_fn, (), beam_size=2, vocab_size=3, length_penalty=gnmt(alpha), **sizes)
+    assert seen[:2] == expected
 
 
 def test_state_may_be_nested_and_loses_no_row():
@@ -191,12 +173,10 @@ def test_state_may_be_nested_and_loses_no_row():
         np.testing.assert_array_equal(field, expected)
 
 
-# --- Graph mode ----------------------------------------------------------------------------------------------------
-
-
+# --- Graph mode ---
 def test_graph_with_unknown_sizes_equals_eager():
-    tables = reference.random_tables(3, V, T, seed=8)
-    step_fn = tree_step_fn(tables, V, T, 3)
+    tables = reference.random_tables(3, V, 3, seed=8)
+    step_fn = tree_step_fn(tables, V, 3, 3)
 
     def run(limits):
         batch_size = ops.shape(limits)[0]
@@ -205,7 +185,7 @@ def test_graph_with_unknown_sizes_equals_eager():
         return beam_search(step_fn, state, length_penalty=gnmt(0.6), **sizes)
 
     compiled = tf.function(run, input_signature=[tf.TensorSpec((None,), "int32")])
-    for limits in ([2, 4, 3], [3], [1, 1]):
+    for limits in ([2, 3, 1], [3]):
         for in_graph, eager in zip(compiled(tf.constant(limits)), run(tf.constant(limits)), strict=True):
             np.testing.assert_allclose(in_graph, eager, rtol=1e-6)
 

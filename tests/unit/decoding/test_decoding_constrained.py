@@ -1,7 +1,6 @@
 """Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python.
 
-Legend: N rows, P prefix length, V vocabulary.
-"""
+Legend: N rows, P prefix length, V vocabulary. Ids: 0 padding, 1 end of sequence."""
 
 import math
 
@@ -10,7 +9,7 @@ import pytest
 from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.constraints.token_rules import forbid_padding, forbid_repeats, force_prefix
+from t2t.decoding.constraints.token_rules import delay_end, forbid_padding, forbid_repeats, force_prefix, penalise_end
 from t2t.decoding.penalties import gnmt
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken, all_log_probs, best_log_probs
@@ -39,18 +38,13 @@ def ruled(table, min_length=0, eos_penalty=0.0, no_repeat_ngram=0):
             return -math.inf
         return log_prob - eos_penalty * (token == EOS)
 
-    return {
-        prefix: [rescored(prefix, token, log_prob) for token, log_prob in enumerate(row)]
-        for prefix, row in table.items()
-    }
+    return {prefix: [rescored(prefix, *scored) for scored in enumerate(row)] for prefix, row in table.items()}
 
 
 def expected_of(table, limit, rules, penalty):
     """Returns all outputs that the rules allow, best first, with the log-probabilities of the model."""
     found = reference.enumerate_all(ruled(table, **rules), V, limit, penalty)
-    return [
-        (score, reference.log_prob_of(table, tokens), tokens) for score, log_prob, tokens in found if log_prob > -1e8
-    ]
+    return [(score, reference.log_prob_of(table, ids), ids) for score, log_prob, ids in found if log_prob > -1e8]
 
 
 def searched(tables, limits, **settings):
@@ -155,3 +149,15 @@ def test_a_prefix_is_certain_while_it_goes_on():
             else:
                 np.testing.assert_allclose(found[row], LOG_PROBS_NV[row], atol=1e-6)
     assert force_prefix(FOUND, None, 0) is FOUND, "without prefixes nothing is changed"
+
+
+# === Rules on the end of sequence, by hand ===
+@pytest.mark.parametrize(("rule", "arguments", "expected"), [
+    # No output ends early unless nothing else may be written.
+    (delay_end, (2, 3), [[-np.inf, -np.inf, -3.0], [-np.inf, -2.0, -np.inf]]),
+    (delay_end, (3, 3), [[-np.inf, -1.0, -3.0], [-np.inf, -2.0, -np.inf]]),
+    (penalise_end, (0.5,), [[-np.inf, -1.5, -3.0], [-np.inf, -2.5, -np.inf]]),
+])  # fmt: skip
+def test_rules_change_the_end_alone(rule, arguments, expected):
+    scores = ops.convert_to_tensor([[-np.inf, -1.0, -3.0], [-np.inf, -2.0, -np.inf]], "float32")
+    np.testing.assert_array_equal(rule(NextToken(scores, normalised=True), *arguments).scores, expected)

@@ -32,10 +32,16 @@ def looking_step(rows_by_step, weights_by_step, path="decoder/attention"):
     return step_fn
 
 
-def test_what_was_looked_at_more_than_once_counts_as_once_and_padding_not_at_all():
+def test_what_was_looked_at_counts_as_once_at_most_and_a_step_that_looks_at_no_source_is_refused():
     coverage_NS = np.array([[1.5, 0.5, 0.0], [0.25, 0.5, 1.0]], "float32")
     expected = [math.log(0.5), math.log(0.25) + math.log(0.5)]
     np.testing.assert_allclose(log_coverage(ops.convert_to_tensor(coverage_NS)), expected, rtol=1e-6)
+    step = looking_step([[[0.5, 0.5]]], [[[0.5, 0.5, 1e-30]]], path="decoder/layer_0/self_attention")
+    with refused("coverage_penalty=0.2"):
+        covering(step, 0.2)(None, 0, start_coverage((), KEEP_BS, 1))
+    assert SearchSettings(coverage=0.2).counts_coverage
+    for alone in ({"beam_size": 1}, {"method": "greedy"}):
+        assert not SearchSettings(coverage=0.2, **alone).counts_coverage, "a search of one hypothesis counts none"
 
 
 def test_a_step_adds_the_mean_over_heads_and_layers_that_look_at_the_source():
@@ -69,15 +75,3 @@ def test_it_turns_the_order_towards_what_has_seen_the_whole_source(beta, best):
     else:
         found = beam_search(step, state, length_penalty=gnmt(0.0), **sizes)
     assert tuple(np.asarray(found.ids)[0, 0, : np.asarray(found.lengths)[0, 0]]) == best
-
-
-def test_a_step_that_looks_at_no_source_is_refused():
-    step = looking_step([[[0.5, 0.5]]], [[[0.5, 0.5, 1e-30]]], path="decoder/layer_0/self_attention")
-    with refused("coverage_penalty=0.2"):
-        covering(step, 0.2)(None, 0, start_coverage((), KEEP_BS, 1))
-
-
-def test_a_search_of_one_hypothesis_counts_none():
-    assert SearchSettings(coverage=0.2).counts_coverage
-    assert not SearchSettings(coverage=0.2, beam_size=1).counts_coverage
-    assert not SearchSettings(coverage=0.2, method="greedy").counts_coverage

@@ -41,9 +41,8 @@ def table_predict(counts, seen):
             assert ids[row, count] == 1
             assert not ids[row, count + 1 :].any()
             np.testing.assert_array_equal(ids[row, :count] == 0, is_masked[row, :count])
-            found = table_log_probs(
-                row, [None if hides else int(i) for i, hides in zip(ids[row, :count], is_masked[row], strict=False)]
-            )
+            known = zip(ids[row, :count], is_masked[row], strict=False)
+            found = table_log_probs(row, [None if hides else int(i) for i, hides in known])
             for place in np.flatnonzero(is_masked[row]):
                 words[row, place] = found[place, 2:].argmax() + 2
                 log_probs[row, place] = found[place, words[row, place]]
@@ -52,17 +51,16 @@ def table_predict(counts, seen):
     return predict
 
 
-def test_the_least_probable_words_by_hand():
+def test_the_least_probable_words_by_hand_which_are_never_padding_or_end_of_sequence():
     log_probs = np.log([[0.5, 0.1, 0.9, 0.1, 1.0], [0.2, 0.3, 1.0, 1.0, 1.0]]).astype(np.float32)
     is_word = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], bool)
-    found = [
-        np.asarray(least_probable(log_probs, is_word, np.array(n, np.int32))).tolist() for n in ([0, 0], [1, 1], [3, 2])
-    ]
-    assert found[0] == [[False] * 5] * 2
-    assert found[1] == [[False, True, False, False, False], [True, False, False, False, False]], (
-        "ties: the earlier word"
-    )
-    assert found[2] == [[True, True, False, True, False], [True, True, False, False, False]]
+    for counts, expected in (([0, 0], ([], [])), ([1, 1], ([1], [0])), ([3, 2], ([0, 1, 3], [0, 1]))):
+        found = np.asarray(least_probable(log_probs, is_word, np.array(counts, np.int32)))
+        assert [np.flatnonzero(row).tolist() for row in found] == list(expected), "ties: the earlier word"
+    logits = np.log([[0.1, 0.6, 0.1, 0.2], [0.7, 0.1, 0.15, 0.05], [0.1, 0.2, 0.35, 0.35]]).astype(np.float32)
+    words, log_probs = most_probable_words(ops.convert_to_tensor(logits))
+    assert np.asarray(words).tolist() == [3, 2, 2]
+    np.testing.assert_allclose(log_probs, np.log([0.2, 0.15, 0.35]), rtol=1e-5)
 
 
 def test_the_number_of_masked_words_falls_linearly_and_is_rounded_down():
@@ -83,13 +81,6 @@ def test_words_are_those_of_the_slow_loop(iterations):
         np.testing.assert_allclose(log_probs[row], [*scores, *[0.0] * (9 - count)], rtol=1e-5)
 
 
-def test_words_are_never_padding_or_end_of_sequence_whose_probability_is_lost():
-    logits = np.log([[0.1, 0.6, 0.1, 0.2], [0.7, 0.1, 0.15, 0.05], [0.1, 0.2, 0.35, 0.35]]).astype(np.float32)
-    words, log_probs = most_probable_words(ops.convert_to_tensor(logits))
-    assert np.asarray(words).tolist() == [3, 2, 2]
-    np.testing.assert_allclose(log_probs, np.log([0.2, 0.15, 0.35]), rtol=1e-5)
-
-
 def test_lengths_are_the_most_probable_ones_that_fit():
     """No output is empty; of the second sentence an output has at most three tokens, so that two words are left."""
     probabilities = [[0.4, 0.1, 0.2, 0.1, 0.15, 0.05], [0.1, 0.05, 0.05, 0.5, 0.2, 0.1]]
@@ -105,9 +96,8 @@ def test_lengths_are_the_most_probable_ones_that_fit():
 def test_the_best_candidate_has_the_highest_mean_whatever_its_length_costs():
     ids = np.array([[4, 1, 0], [5, 6, 1], [1, 0, 0], [7, 1, 0]], np.int32)
     log_probs = np.array([[-0.5, 0.0, 0.0], [-0.3, -0.5, 0.0], [0.0, 0.0, 0.0], [np.nan, 0.0, 0.0]], np.float32)
-    candidates = LengthCandidates(
-        np.array([[1, 2], [0, 1]], np.int32), np.log([[0.9, 0.1], [0.5, 0.5]]).astype(np.float32)
-    )
+    lengths = np.array([[1, 2], [0, 1]], np.int32)
+    candidates = LengthCandidates(lengths, np.log([[0.9, 0.1], [0.5, 0.5]]).astype(np.float32))
     found = rank_candidates(ops.convert_to_tensor(ids), ops.convert_to_tensor(log_probs), candidates)
     assert np.asarray(found.ids)[0].tolist() == [[5, 6, 1], [4, 1, 0]]
     assert np.asarray(found.lengths).tolist() == [[3, 2], [0, 0]], "of the second sentence there is none"

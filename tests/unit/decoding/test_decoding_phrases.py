@@ -56,22 +56,18 @@ SEARCHES = [
 ]  # fmt: skip
 
 
-@given(
-    st.lists(
-        st.one_of(st.tuples(phrases, phrases), st.tuples(st.just([]), st.just([]), lists)), min_size=1, max_size=4
-    ),
-    st.integers(0, 20),
-    st.sampled_from(SEARCHES),
-)
-@settings(max_examples=10, deadline=None)
+sentences = st.one_of(st.tuples(phrases, phrases), st.tuples(st.just([]), st.just([]), lists))
+
+
+@given(st.lists(sentences, min_size=1, max_size=4), st.integers(0, 20), st.sampled_from(SEARCHES))
+@settings(max_examples=8, deadline=None)
 def test_whatever_the_search_outputs_keep_to_the_constraint_of_their_sentence(sentences, seed, changes):
     sentences = [one for one in sentences if len(one) > 2 or allowed(*one)] or [((), ())]
     constraints, outputs = zip(*[wanted(*one) for one in sentences], strict=True)
     rows, shortest = node_table(V, seed), [constraint.shortest() for constraint in constraints]
     limits = [min(least + (n + seed) % 3, LONGEST) for n, least in enumerate(shortest)]
-    for outputs_of, limit, found in zip(
-        outputs, limits, node_search(rows, constraints, limits, **changes), strict=True
-    ):
+    results = node_search(rows, constraints, limits, **changes)
+    for outputs_of, limit, found in zip(outputs, limits, results, strict=True):
         assert len(found) == changes.get("samples", len(found) or 1)
         assert {ids for _, _, ids in found} <= set(outputs_of(limit))
         for _, log_prob, ids in found:
@@ -114,7 +110,7 @@ def test_without_beams_what_is_missing_is_written_when_the_model_would_end(chang
 
 def test_a_very_wide_beam_places_phrases():
     """Its candidates, 200 * (2 * 200 + 1), are so many that their number squared is no int32."""
-    (found,) = node_search(node_table(410, 2), [phrase_constraint([(8, 9)], [], 410)], [4], beam_size=200)
+    (found,) = node_search(node_table(410, 2), [phrase_constraint([(8, 9)], [], 410)], [3], beam_size=200)
     assert len(found) == 200
     assert all(holds(ids, (8, 9)) for _, _, ids in found)
 
@@ -180,9 +176,8 @@ def test_larger_tables_of_the_same_automaton_allow_the_same(constraints):
     states = np.arange(count)[:, None]
     for room in range(1, 6):
         rooms = np.full(count, room)
-        np.testing.assert_array_equal(
-            larger.allowed(states, rooms, np.arange(V)), plain.allowed(states, rooms, np.arange(V))
-        )
+        ours, theirs = (one.allowed(states, rooms, np.arange(V)) for one in (larger, plain))
+        np.testing.assert_array_equal(ours, theirs)
     if phrases:
         np.testing.assert_array_equal(larger.nearer(states, np.arange(V)), plain.nearer(states, np.arange(V)))
         np.testing.assert_array_equal(larger.phrases(states).other_banks, plain.phrases(states).other_banks)
@@ -206,43 +201,34 @@ def test_where_the_model_would_end_is_judged_under_the_rules_on_the_end(rule, ex
 @pytest.mark.parametrize("rule", [{"eos_penalty": 1.5}, {"min_length": 4}], ids=str)
 def test_a_wide_beam_with_phrases_ranks_under_the_rules_on_the_end(rule):
     rows, penalty, least = node_table(V, 8), rule.get("eos_penalty", 0.0), rule.get("min_length", 0)
-    (found,) = node_search(
-        rows, [phrase_constraint([(2, 3)], [], V)], [5], beam_size=200, only_best=False, alpha=0.0, **rule
-    )
+    wide = {"beam_size": 200, "only_best": False, "alpha": 0.0, **rule}
+    (found,) = node_search(rows, [phrase_constraint([(2, 3)], [], V)], [5], **wide)
     outputs = [ids for ids in allowed([(2, 3)], [], 5) if ids[-1] != EOS or len(ids) > least]
     expected = sorted((sum(node_log_probs(rows, ids)) - penalty * (ids[-1] == EOS), ids) for ids in outputs)[::-1]
     assert [ids for _, _, ids in found] == [ids for _, ids in expected]
 
 
 def test_banks_take_turns_by_hand():
-    log_probs = np.array(
-        [[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9], [-1e9, -2, -1e9, -4, -1e9, -6]], np.float32
-    )
+    rows = [[-1, -2, -3, -4, -5, -1e9], [-1, -2, -3, -1e9, -1e9, -1e9], [-1e9, -2, -1e9, -4, -1e9, -6]]
+    log_probs = np.array(rows, np.float32)
     needed = np.array([[3, 3, 3, 2, 1, 0], [500, 600, 2, 1, 1, 1], [0, 1, 0, 1, 0, 1]], np.int32)
-    chosen = [
-        np.asarray(places_by_bank(ops.convert_to_tensor(log_probs), ops.convert_to_tensor(needed), k)) for k in (3, 4)
-    ]
-    np.testing.assert_array_equal(chosen[0], [[0, 3, 4], [0, 1, 2], [1, 3, 5]])
-    np.testing.assert_array_equal(chosen[1], [[0, 1, 3, 4], [0, 1, 2, 3], [1, 3, 5, 0]])
+    for expected in ([[0, 3, 4], [0, 1, 2], [1, 3, 5]], [[0, 1, 3, 4], [0, 1, 2, 3], [1, 3, 5, 0]]):
+        found = places_by_bank(ops.convert_to_tensor(log_probs), ops.convert_to_tensor(needed), len(expected[0]))
+        np.testing.assert_array_equal(found, expected)
     assert needed[1, :2].min() >= MOST_BANKS, "they share one, and there is room for both"
 
 
 @given(phrases, phrases, st.lists(st.sampled_from(ORDINARY), max_size=3).map(tuple))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_shortest_output_with_a_prefix_is_that_of_the_list(forced, forbidden, prefix):
     lengths = [len(ids) for ids in allowed(forced, forbidden, LONGEST + 1) if ids[: len(prefix)] == prefix]
     shortest = phrase_constraint(forced, forbidden, V).shortest(prefix)
     assert min(lengths, default=None) == (None if shortest is None or shortest > LONGEST + 1 else shortest)
 
 
-def test_too_many_phrases_are_refused():
-    with refused(f"{MOST_STATES:,}"):
-        phrase_constraint([(2, n, 3) for n in range(20)], [], 99)
-
-
 def test_a_long_repetitive_phrase_is_found_where_it_ends():
     """It is far longer than the interpreter's stack is deep, and so is the chain of its suffixes."""
-    size = 3000
+    size = 1500
     constraint = phrase_constraint([(2,) * size + (3,)], [], V)
     assert constraint.shortest((2,) * (size + 5)) == size + 5 + 2, "3 and end of sequence are missing"
     assert constraint.shortest((2,) * (size - 1)) == size + 2
@@ -257,3 +243,5 @@ def test_lists_that_are_too_large_are_refused_before_they_are_read_to_the_end(bu
 
     with refused(f"{MOST_STATES:,}"):
         build([(2, 3), long()])
+    with refused(f"{MOST_STATES:,}"):
+        phrase_constraint([(2, n, 3) for n in range(20)], [], 99)

@@ -203,6 +203,8 @@ def check_each_figure_is_compared(translator, signatures, n_best, trial=None):
             changes = [slightly_off, not_a_number]
             if spec.dtype == tf.string:
                 changes = [lambda value: value + b"!"]
+            elif spec.dtype == tf.bool:
+                changes = [np.logical_not]
             elif spec.dtype == tf.int32:
                 changes = [lambda value: value - 1] if output == "lengths" else [lambda value: value + 1]
             for change in changes:

@@ -73,7 +73,11 @@ def test_what_is_no_utf8_is_replaced_and_nul_removed(signatures):
 
 def test_long_texts_are_cut_as_the_decoder_cuts_them(translator, signatures):
     long = " ".join("abcdefgh" * 3)
-    cut = signatures["serving_default"](text=tf.constant([long, long[:11], long[:13]]))["scores"].numpy()
+    found = signatures["serving_default"](text=tf.constant([long, long[:11], long[:13], " " * 99]))
+    cut = found["scores"].numpy()
+    assert found["cut_inputs"].numpy().tolist() == [True, False, True, False]
+    expected = [[one.cut for one in row] for row in translator.translate([long, long[:11], long[:13]], 2)]
+    assert found["cut_outputs"].numpy().tolist() == [*expected, [False, False]]
     assert translator.longest_input == 6
     np.testing.assert_allclose(cut[0], cut[1], rtol=1e-6)
     np.testing.assert_allclose(cut[0], cut[2], rtol=1e-6)

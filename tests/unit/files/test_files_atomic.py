@@ -102,8 +102,6 @@ def test_a_fault_of_the_machine_names_what_failed_and_where(number):
 
 
 # === Locks ===
-
-
 def check_held(file, by):
     """Checks that a process holds a lock file."""
     with refused(f"{by}", by=LockedError) as caught, exclusive_lock(file):
@@ -111,16 +109,14 @@ def check_held(file, by):
     assert str(caught.value).startswith(f"{by} on ")
 
 
-def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path):
+def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path, before_call):
     file = tmp_path / "lock"
     with exclusive_lock(file):
         check_held(file, os.getpid())
     assert not file.exists()
     with exclusive_lock(file):
         pass
-
-
-def test_a_file_that_its_holder_removed_while_another_waited_to_lock_it_is_not_locked_in_vain(tmp_path, before_call):
+    # Its holder removes the file, as it does when it ends, while another waits to lock it, which is not in vain.
     file = tmp_path / "lock"
     before_call(fcntl, "flock", file.unlink)  # as its holder does when it ends, after this process has opened the file
     with exclusive_lock(file):
@@ -155,8 +151,6 @@ def test_the_lock_of_a_killed_process_is_free_and_its_children_do_not_hold_it(tm
 
 
 # === Folders ===
-
-
 def test_a_new_folder_has_its_name_once_it_is_complete_and_two_do_not_make_it_at_once(tmp_path):
     target = tmp_path / "deep" / "folder"
     with new_folder(target) as folder:
@@ -188,8 +182,6 @@ def test_a_new_folder_that_fails_leaves_nothing_nor_a_folder_above_it(tmp_path, 
 
 
 # === Several writers ===
-
-
 @pytest.mark.parametrize("stage", ["fsync", "replace"])
 def test_a_second_writer_of_the_same_file_disturbs_no_first(tmp_path, before_call, stage):
     file, contents = tmp_path / "page.html", []

@@ -20,9 +20,8 @@ from tests.errors import refused
 from tests.nasty_lines import nasty_lines
 from tests.waiting import LIMIT_S, join_all, start_thread
 
+
 # === Ranges ===
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(
     content=st.lists(nasty_lines() | st.binary(max_size=30), max_size=30), ended=st.booleans(), packed=st.booleans(),
@@ -77,8 +76,6 @@ def test_utf16_and_missing_files_are_refused(tmp_path, pack):
 
 
 # === What is kept ===
-
-
 @pytest.fixture
 def settled(monkeypatch):
     """Files count as settled immediately, so that tests need not wait."""

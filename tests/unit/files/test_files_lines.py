@@ -50,11 +50,6 @@ def test_where_lines_end(tmp_path, content, lines):
     assert lines_of(write(tmp_path / "text", content)) == (lines, {})
 
 
-def test_damage_is_repaired_and_counted_by_line(tmp_path):
-    path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
-    assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
-
-
 class Once(io.RawIOBase):
     """A fake pipe: returns a few bytes at a time and cannot seek."""
 
@@ -132,12 +127,14 @@ def paired_lines(source, target, tally):
     return list(pair_lines(read_lines(source, tally), read_lines(target, tally), source, target))
 
 
-def test_parallel_lines_keep_their_places(tmp_path):
+def test_parallel_lines_keep_their_places_and_damage_is_repaired_and_counted_by_line(tmp_path):
     tally = Counter()
     source = write(tmp_path / "a", b"1\n\n3\xff\n")
     target = write(tmp_path / "b", b"eins\nzwei\ndrei\xff", packed=True)
     assert paired_lines(source, target, tally) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
     assert tally == {INVALID_UTF8: 2}
+    path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
+    assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
 
 
 @pytest.mark.parametrize(("sources", "targets"), [(1200, 3), (3, 1200), (1, 0), (0, 1), (4, 3), (3, 4)])
@@ -238,7 +235,7 @@ def test_two_files_are_cut_at_the_same_lines(tmp_path, lines, one_ended, other_e
         assert all(left.split()[0] == right.split()[0] for left, right in pairs)
 
 
-def test_blocks_of_so_many_lines(tmp_path):
+def test_blocks_of_so_many_lines_and_what_is_small_or_packed_is_one_and_not_counted(tmp_path):
     path = write_lines(tmp_path / "list", [str(number) for number in range(20)], True)
     blocks = [block for (block,) in cut_files([path], 1 << 20, most_lines=8)]
     assert [len(read_blocks([block])) for block in blocks] == [8, 8, 4]
@@ -246,16 +243,13 @@ def test_blocks_of_so_many_lines(tmp_path):
     assert [block.first for block in blocks] == [1, 9, 17]
     assert len(cut_files([path], 1 << 20, most_lines=10)) == 2
     assert len(cut_files([path], 1, most_lines=20)) == 1
-
-
-def test_what_is_small_or_packed_is_one_block_and_not_counted(tmp_path):
     small, packed = write_lines(tmp_path / "small", ["a"] * 50, True), tmp_path / "packed"
     packed.write_bytes(gzip.compress(b"a\n" * 50))
     for files, most_bytes in (([small], 100), ([packed], 1), ([small, packed], 1)):
         assert len(cut_files(files, most_bytes, buffer_bytes=None)) == 1  # a buffer of None cannot be read_blocks
 
 
-def test_files_of_unequal_lengths_and_missing_ones_are_named_when_they_are_cut(tmp_path):
+def test_damage_is_repaired_and_counted_once_whatever_the_blocks_and_unequal_and_missing_files_are_named(tmp_path):
     one, other = (
         write_lines(tmp_path / "one", ["abc"] * 30, True),
         write_lines(tmp_path / "other", ["abcdef"] * 31, False),
@@ -264,9 +258,6 @@ def test_files_of_unequal_lengths_and_missing_ones_are_named_when_they_are_cut(t
         cut_files([one, other], 20)
     with refused(tmp_path / "gone"):
         cut_files([tmp_path / "gone"], 10)
-
-
-def test_damage_is_repaired_and_counted_once_whatever_the_blocks(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbffirst\nb\xffd\r\n" * 20)
     whole, parts = Counter(), Counter()

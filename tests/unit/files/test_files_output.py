@@ -58,13 +58,18 @@ def test_the_file_is_not_there_before_it_is_finished_and_a_link_stays_a_link(pat
     assert sorted(os.listdir(path.parent)) == ["elsewhere", "link", "out"]
 
 
-def test_lines_can_be_read_back_and_thrown_away(path):
+def test_lines_are_thrown_away_and_an_unfinished_attempt_leaves_the_old_output_alone(path):
     crash_after(path, [b"a\n"])
     with PartialFile(path, "same") as output:
         output.write(b"b\nc\n", 2, {})
         assert list(output.written()) == [b"a\n", b"b\n", b"c\n"]
         output.discard()
     assert os.listdir(path.parent) == []
+    crash_after(path, [])
+    assert os.listdir(path.parent) == []
+    path.write_bytes(b"old\n")
+    crash_after(path, [b"new\n"])
+    assert path.read_bytes() == b"old\n"
 
 
 def flip_first_byte(path):
@@ -95,14 +100,6 @@ def test_nothing_else_is_taken_over(path, fingerprint, file, change):
         output.finish()
     assert path.read_bytes() == b"z\n"
     assert os.listdir(path.parent) == ["out"]
-
-
-def test_an_unfinished_attempt_leaves_the_old_output_alone_and_nothing_if_it_wrote_nothing(path):
-    crash_after(path, [])
-    assert os.listdir(path.parent) == []
-    path.write_bytes(b"old\n")
-    crash_after(path, [b"new\n"])
-    assert path.read_bytes() == b"old\n"
 
 
 HOLDER = """

@@ -112,8 +112,6 @@ def test_python_functions_refuse_code_from_a_store(here):
 
 
 # === Several files in one option ===
-
-
 @pytest.fixture
 def parts(tmp_path, monkeypatch):
     """The current folder, with files created in an order other than that of their names."""

@@ -39,6 +39,11 @@ def test_one_flat_set_of_names_over_sections(hparams):
     assert list(values) == ["model", "objective", "schedule", "optimization", "batch", "mixture", "train", "decode"]
     assert (values["model"]["hidden_size"], values["model"]["gate"], values["batch"]["batch_size"]) == (64, False, 100)
     assert [name for section in values.values() for name in section] == [name for name, _ in hparams.items()]
+    assert hparams.document("hidden_size") == "Width D of the hidden states, in channels."
+    assert "padded tokens per side per replica" in hparams.document("batch_size").lower()
+    assert hparams != values
+    with pytest.raises(TypeError):
+        hash(hparams)
 
 
 def test_sets_and_models_as_plug_ins_of_the_first_version_write_them():
@@ -58,13 +63,17 @@ def test_replace_returns_a_copy_and_sets_are_changed_as_tensor2tensors_users_do(
     own.hidden_size = 1024
     assert own.freeze().hidden_size == 1024
     assert transformer_base().hidden_size == 512
-
-
-def test_override_reads_the_command_line(hparams):
     changed = hparams.override("hidden_size=64,kernel_sizes=[7],gate=true")
     assert (changed.hidden_size, changed.kernel_sizes, changed.gate) == (64, (7,), True)
     assert changed.override("kernel_sizes[0]=9").kernel_sizes == (9,)
+    assert changed.difference(hparams) == {
+        "hidden_size": (512, 64),
+        "kernel_sizes": ((3, 5), (7,)),
+        "gate": (False, True),
+    }
+    assert changed.difference(transformer_base())["gate"] == (None, True)
     assert hparams.override("") == hparams
+    assert hparams.difference(hparams) == {}
 
 
 def test_what_an_override_leaves_unread_falls_back_and_what_it_says_itself_does_not(hparams):
@@ -96,9 +105,7 @@ def test_merged_overrides_are_as_one_after_the_other():
     )
     with refused("read_next_word=True", "positions=rotary"):
         one.override(TransformerHParams.merge("positions=words", "positions=rotary,read_next_word=true")).freeze()
-
-
-def test_merging_keeps_what_no_field_is_named():
+    # What no field is named is kept.
     assert HParams.merge("positions=words,read_next_word=true,beam_size=8", "decode_method=greedy") == (
         "positions=words,read_next_word=true,decode_method=greedy"
     )
@@ -113,25 +120,17 @@ def test_copies_stand_alone_and_are_open(hparams, copied):
     assert hparams.hidden_size == 512
     assert other != hparams
     assert copied(hparams) == hparams
-
-
-def test_frozen_sets_do_not_change(hparams):
     assert hparams.freeze() is hparams
     with refused("hidden_size=64", "replace(hidden_size=...)"):
         hparams.hidden_size = 64
-    assert hparams.replace(hidden_size=64).hidden_size == 64
 
 
 # === Names and types ===
-
-
 def test_unknown_names_are_answered_with_the_nearest(hparams):
     for use in (
-        lambda: Family(hiden_size=3),
-        lambda: setattr(hparams, "hiden_size", 3),
-        lambda: hparams.replace(hiden_size=3),
+        lambda: Family(hiden_size=3), lambda: setattr(hparams, "hiden_size", 3), lambda: hparams.replace(hiden_size=3),
         lambda: hparams.document("hiden_size"),
-    ):
+    ):  # fmt: skip
         with refused("'hiden_size'", "hidden_size", by=UnknownNameError):
             use()
     assert not hasattr(hparams, "hiden_size")
@@ -149,13 +148,9 @@ def test_types_are_those_of_the_defaults(hparams, name, value, kind):
     with refused(f"{name}={value!r}", kind) as error:
         hparams.replace(**{name: value})
     assert hparams.document(name) in str(error.value)
-
-
-def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
     changed = hparams.replace(learning_rate=1, kernel_sizes=[1, 2], problem_weights=[1, 2])
-    assert type(changed.learning_rate) is float
+    assert (type(changed.learning_rate), changed.kernel_sizes) == (float, (1, 2)), "which may stand for these"
     assert [type(weight) for weight in changed.problem_weights] == [float, float]
-    assert changed.kernel_sizes == (1, 2)
 
 
 @pytest.mark.parametrize(("name", "about"), [("batch_size", ["model", "batch;"]), ("replace", [])])
@@ -164,17 +159,21 @@ def test_a_name_in_two_sections_or_of_a_method_is_refused(name, about):
         type("Taken", (HParams,), {"__annotations__": {name: int}, name: param(3, "Taken.")})
 
 
-def test_a_family_may_give_what_every_model_has_another_default():
+def test_families_may_give_another_default_and_their_layers_and_channels_follow_from_one_number_each():
     @dataclass(kw_only=True)
     class Narrow(HParams):
         hidden_size: int = param(8, "Width, in channels.")
 
     assert Narrow().to_dict()["model"]["hidden_size"] == 8
+    plain = TransformerHParams(num_hidden_layers=3, hidden_size=24)
+    assert (plain.encoder_layers, plain.decoder_layers, plain.key_channels, plain.value_channels) == (3, 3, 24, 24)
+    own = TransformerHParams(
+        num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
+    )
+    assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
 
 
 # === Values ===
-
-
 def refuses_what_it_names(hparams, changes, about):
     """Freezing hparams with changes is refused by the first of them; the error names its value and all of `about`."""
     (name, value), *_ = changes.items()
@@ -198,18 +197,14 @@ def test_what_freezing_refuses(hparams, changes, about):
     refuses_what_it_names(hparams, changes, about)
 
 
-def test_a_family_refuses_values_that_do_not_fit_together(hparams):
-    with refused("gate", "width"):
-        hparams.replace(gate=True, hidden_size=7).freeze()
-
-
-def test_a_value_is_allowed_where_it_is_read(hparams):
+def test_freezing_allows_what_is_read_refuses_what_does_not_fit_together_and_reports_all_at_once(hparams):
     hparams.replace(gate=True, gate_bias=-1.0).freeze()
     hparams.replace(learning_rate_schedule="cosine", learning_rate_minimum=1e-5).freeze()
     hparams.replace(optimizer="adamw", weight_decay=0.1).freeze()
-
-
-def test_freezing_reports_everything_at_once(hparams):
+    odd = {"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}
+    transformer_base().replace(positions="learned", **odd).freeze()  # which have no sinusoids
+    with refused("gate", "width"):
+        hparams.replace(gate=True, hidden_size=7).freeze()
     with refused("hidden_size=0", "gate_bias=0.5", "batch_size=0"):
         hparams.replace(hidden_size=0, batch_size=0, gate_bias=0.5).freeze()
     hparams.hidden_size = 3  # one that was refused is not frozen
@@ -243,57 +238,16 @@ def test_what_the_evolved_transformer_refuses_for_its_wide_attention_and_branche
         evolved_transformer_base().replace(**changes).freeze()
 
 
-def test_an_odd_width_is_fine_without_sinusoids():
-    odd = {"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}
-    transformer_base().replace(positions="learned", **odd).freeze()
-
-
-def test_layers_and_channels_of_the_transformer_follow_from_one_number_each():
-    plain = TransformerHParams(num_hidden_layers=3, hidden_size=24)
-    assert (plain.encoder_layers, plain.decoder_layers, plain.key_channels, plain.value_channels) == (3, 3, 24, 24)
-    own = TransformerHParams(
-        num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
-    )
-    assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
-
-
 # === Out and in ===
-
-
-def test_difference_is_what_changed(hparams):
-    changed = hparams.replace(hidden_size=64, gate=True)
-    assert changed.difference(hparams) == {"hidden_size": (512, 64), "gate": (False, True)}
-    assert hparams.difference(hparams) == {}
-    assert changed.difference(transformer_base())["gate"] == (None, True)
-
-
 def test_comes_back_from_json(hparams):
     changed = hparams.replace(hidden_size=64, kernel_sizes=(1, 2, 3), learning_rate=0.1)
     read = Family.from_dict(json.loads(json.dumps(changed.to_dict())))
     assert read == changed
     assert read.kernel_sizes == (1, 2, 3)
-
-
-def test_data_of_an_older_version_has_defaults_where_it_is_silent(hparams):
-    data = hparams.replace(hidden_size=64).to_dict()
-    del data["model"]["gate"], data["decode"]
+    data = changed.to_dict()
+    del data["model"]["gate"], data["decode"]  # data of an older version has defaults where it is silent
     read = Family.from_dict(data)
     assert (read.hidden_size, read.gate, read.beam_size) == (64, False, 4)
-
-
-def test_data_with_an_unknown_field_is_refused(hparams):
-    data = hparams.to_dict()
     data["model"]["wings"] = 2
     with refused("'wings'", by=UnknownNameError):
         Family.from_dict(data)
-
-
-def test_a_set_is_not_hashed_and_not_equal_to_other_things(hparams):
-    assert hparams != hparams.to_dict()
-    with pytest.raises(TypeError):
-        hash(hparams)
-
-
-def test_fields_say_what_they_mean(hparams):
-    assert hparams.document("hidden_size") == "Width D of the hidden states, in channels."
-    assert "padded tokens per side per replica" in hparams.document("batch_size").lower()

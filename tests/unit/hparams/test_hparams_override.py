@@ -54,10 +54,7 @@ def test_what_is_read(text, values):
     found = parse(text)
     assert found == values
     assert {name: type(value) for name, value in found.items()} == {n: type(v) for n, v in values.items()}
-
-
-def test_an_element_changes_the_present_list_not_the_default():
-    assert parse("sizes[0]=9", sizes=(5, 6)) == {"sizes": (9, 6)}
+    assert parse("sizes[0]=9", sizes=(5, 6)) == {"sizes": (9, 6)}, "an element of the present list, not the default"
 
 
 @pytest.mark.parametrize(("text", "about"), [
@@ -82,15 +79,12 @@ def test_what_is_refused(text, about):
         parse(text)
 
 
-def test_no_new_names():
+def test_no_new_names_nor_what_is_not_a_number():
     with refused("'stepz'", "steps?", by=UnknownNameError):
         parse("stepz=1")
-
-
-@pytest.mark.parametrize("name", ["steps", "rate", "relu.size"])
-def test_not_a_number_is_no_number(name):
-    with refused(f"{name}=nan"):
-        parse(f"{name}=nan")
+    for name in ("steps", "rate", "relu.size"):
+        with refused(f"{name}=nan"):
+            parse(f"{name}=nan")
 
 
 @pytest.mark.parametrize(("earlier", "later", "merged"), [
@@ -139,22 +133,15 @@ def test_merging_is_overriding_twice(earlier, later):
     assert parse(merge_overrides(first, second)) == {**changed, **parse(second, **changed)}
 
 
-def test_texts_are_joined_whatever_they_end_in():
+def test_texts_are_joined_whatever_they_end_in_and_values_formatted_as_they_are_read():
     assert join_overrides(["steps=1, ", "", " sizes=[1,2],", "name="]) == "steps=1,sizes=[1,2],name="
     assert parse(join_overrides(["steps=1,", "rate=2"])) == {"steps": 1, "rate": 2.0}
     with refused("steps"):
         parse(join_overrides(["steps=1", "steps=2"]))
-
-
-def test_values_are_formatted_as_they_are_read():
     values = {
         "steps": -3, "rate": 1e-9, "flag": False, "name": "a=b", "sizes": (7, 8), "rates": (0.1, 1e20), "nothing": (),
     }  # fmt: skip
     assert parse(format_overrides(values)) == values
-
-
-def test_the_names_that_are_assigned():
-    assert assigned_names("steps=1, sizes[2]=3,names=[a,b]") == {"steps", "sizes", "names"}
 
 
 def test_a_name_is_dropped_as_a_whole_and_by_element():
@@ -162,3 +149,4 @@ def test_a_name_is_dropped_as_a_whole_and_by_element():
     assert drop_overrides(text, "sizes") == "steps=1,rate=0.5,names"
     assert drop_overrides(text, "names") == "steps=1,sizes[2]=3,rate=0.5,sizes[0]=4,names"
     assert drop_overrides("steps=1", "steps") == ""
+    assert assigned_names("steps=1, sizes[2]=3,names=[a,b]") == {"steps", "sizes", "names"}

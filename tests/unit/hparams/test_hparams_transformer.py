@@ -25,26 +25,18 @@ BASE = {
 }  # fmt: skip
 TABLE_3 = {
     "transformer_base": {},
-    "transformer_h1": {"h": 1, "d_k": 512, "d_v": 512},
-    "transformer_h4": {"h": 4, "d_k": 128, "d_v": 128},
-    "transformer_h16": {"h": 16, "d_k": 32, "d_v": 32},
-    "transformer_h32": {"h": 32, "d_k": 16, "d_v": 16},
-    "transformer_k16": {"d_k": 16},
-    "transformer_k32": {"d_k": 32},
-    "transformer_l2": {"N": 2},
-    "transformer_l4": {"N": 4},
-    "transformer_l8": {"N": 8},
+    "transformer_h1": {"h": 1, "d_k": 512, "d_v": 512}, "transformer_h4": {"h": 4, "d_k": 128, "d_v": 128},
+    "transformer_h16": {"h": 16, "d_k": 32, "d_v": 32}, "transformer_h32": {"h": 32, "d_k": 16, "d_v": 16},
+    "transformer_k16": {"d_k": 16}, "transformer_k32": {"d_k": 32},
+    "transformer_l2": {"N": 2}, "transformer_l4": {"N": 4}, "transformer_l8": {"N": 8},
     "transformer_hs256": {"d_model": 256, "d_k": 32, "d_v": 32},
     "transformer_hs1024": {"d_model": 1024, "d_k": 128, "d_v": 128},
-    "transformer_ff1024": {"d_ff": 1024},
-    "transformer_ff4096": {"d_ff": 4096},
-    "transformer_dr0": {"P_drop": 0.0},
-    "transformer_dr2": {"P_drop": 0.2},
-    "transformer_ls0": {"e_ls": 0.0},
-    "transformer_ls2": {"e_ls": 0.2},
+    "transformer_ff1024": {"d_ff": 1024}, "transformer_ff4096": {"d_ff": 4096},
+    "transformer_dr0": {"P_drop": 0.0}, "transformer_dr2": {"P_drop": 0.2},
+    "transformer_ls0": {"e_ls": 0.0}, "transformer_ls2": {"e_ls": 0.2},
     "transformer_learned_positions": {"positions": "learned"},
     "transformer_big": {"d_model": 1024, "d_ff": 4096, "h": 16, "P_drop": 0.3, "steps": 300_000},
-}
+}  # fmt: skip
 """The printed cells of the rows of Table 3 that differ from the base; empty cells have the base's value."""
 OTHERS = {
     "transformer_base_single_gpu": {},
@@ -117,15 +109,11 @@ def test_what_else_the_paper_fixes(name):
     assert hparams.label_smoothing == 0.1
     assert (hparams.attention_dropout, hparams.relu_dropout) == (0.0, 0.0)
     assert (hparams.beam_size, hparams.alpha, hparams.extra_length) == (4, 0.6, 50)  # section 6.1
+    # Section 5.1: about 25,000 source and 25,000 target tokens, also on one device.
+    assert {get_hparams(f"transformer_{size}_single_gpu").effective_batch_size for size in ("base", "big")} == {25_000}
 
 
-@pytest.mark.parametrize("name", ["transformer_base_single_gpu", "transformer_big_single_gpu"])
-def test_one_device_makes_the_papers_updates(name):
-    """Section 5.1: about 25,000 source and 25,000 target tokens."""
-    assert get_hparams(name).effective_batch_size == 25_000
-
-
-def test_multi30k_tiny():
+def test_multi30k_tiny_and_small_sets():
     """Wu et al. 2021, section 4, as the set names them."""
     assert values("transformer_multi30k_tiny", *SIZES[:-1]) == (4, 128, 256, 4, 0.3)
     hparams = get_hparams("transformer_multi30k_tiny")
@@ -134,9 +122,6 @@ def test_multi30k_tiny():
     assert values("transformer_multi30k_tiny", *adam) == (0.9, 0.98, 1e-8)
     schedule = ("learning_rate_schedule", "learning_rate", "learning_rate_warmup_steps")
     assert values("transformer_multi30k_tiny", *schedule) == ("inverse_sqrt", 0.005, 2000)
-
-
-def test_small_sets():
     assert values("transformer_small", *SIZES[:4]) == (2, 256, 1024, 4)
     assert values("transformer_tiny", *SIZES[:4]) == (2, 128, 512, 4)
 
@@ -149,6 +134,7 @@ def test_relative_sets_are_tensor2tensors():
     assert values("transformer_relative_tiny", *SIZES[:4]) == (2, 128, 512, 4)
     assert values("transformer_relative_big", *SIZES) == (6, 1024, 4096, 16, 0.3, 300_000)
     assert values("transformer_relative_big", "positions", "max_relative_position") == ("relative", 20)
+    assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM, "they are refused where attention goes by blocks"
 
 
 def test_t5_small_has_the_published_sizes():
@@ -163,10 +149,6 @@ def test_t5_small_has_the_published_sizes():
     assert rates == pytest.approx([0.01, 0.01, 0.005])
     assert (hparams.beam_size, hparams.alpha) == (4, 0.6)
     assert values("t5_multi30k_tiny", *SIZES[:5]) == values("transformer_multi30k_tiny", *SIZES[:5])
-
-
-def test_relative_positions_are_refused_where_attention_goes_by_blocks():
-    assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM
 
 
 @pytest.mark.parametrize(("name", "base"), [

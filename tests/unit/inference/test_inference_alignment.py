@@ -130,7 +130,12 @@ BETA = 0.7
 
 
 @pytest.fixture(scope="module")
-def translator():
+def translator(letters_translator):
+    return letters_translator
+
+
+@pytest.fixture(scope="module")
+def two_layers():
     """Two layers, of which one may be chosen."""
     return translator_of(letters())
 
@@ -156,8 +161,8 @@ def check(found, weights_TS):
 
 
 @pytest.mark.parametrize("name", [*QUICK, *[pytest.param(name, marks=pytest.mark.slow) for name in SLOW]])
-def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(translator, name):
-    translator = translator if name == "transformer" else translator_named(name)
+def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(two_layers, name):
+    translator = two_layers if name == "transformer" else translator_named(name)
     found = translator.translate(TEXTS, 3, alignments=True)
     in_small_batches = translator.translate(TEXTS, 3, alignments=True, decode_batch_size=30)
     for plain in (translator.translate(TEXTS, 3), in_small_batches):
@@ -183,7 +188,7 @@ def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_ba
     for weight in translator.model.weights if variant else ():
         if weight.path.endswith("query_kernel"):
             weight.assign(weight * 20.0)  # heads look at single words, so that some are left out
-    changes = {"coverage_penalty": BETA, "alpha": 0.6, "extra_length": 0}
+    changes = {"coverage_penalty": BETA, "alpha": 0.6, "extra_length": 0, "min_output_length": 1}
     penalties = []  # of outputs that are short enough to leave words of their inputs out
     for text, found in zip(TEXTS, translator.translate(TEXTS, 3, **changes), strict=True):
         for best in found[:2]:
@@ -197,10 +202,10 @@ def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_ba
     assert min(penalties) < -0.05, "or this shows nothing"
 
 
-def test_a_layer_and_a_head_can_be_chosen(translator):
-    found = translator.translate(TEXTS, 3, alignments=True, alignment_layer=2, alignment_head=1)
+def test_a_layer_and_a_head_can_be_chosen(two_layers):
+    found = two_layers.translate(TEXTS, 3, alignments=True, alignment_layer=2, alignment_head=1)
     for text, (one, *_) in zip(TEXTS, found, strict=True):
-        check(one, source_weights(translator.model, text, one)[1, 0])
+        check(one, source_weights(two_layers.model, text, one)[1, 0])
 
 
 def test_an_ensemble_averages_its_members(translator):
@@ -287,9 +292,9 @@ def test_a_model_without_words_to_link_is_refused_before_it_decodes(build, about
 
 
 @pytest.mark.parametrize("name", ["alignment_layer", "alignment_head"])
-def test_a_layer_or_head_that_is_not_there_is_refused(translator, name):
+def test_a_layer_or_head_that_is_not_there_is_refused(two_layers, name):
     with refused(f"{name}=3", 1, 2, 0):
-        translator.settings(alignments=True, **{name: 3})
+        two_layers.settings(alignments=True, **{name: 3})
 
 
 def test_coverage_of_a_model_without_attention_is_refused():

@@ -174,7 +174,7 @@ def test_where_there_are_no_inputs_there_is_nothing_to_answer():
 
 # === Mask-predict is a slow loop over an independent model, whatever the batches ===
 
-ONE_ITERATION, TEN = {"length_candidates": 5, "mask_predict_iterations": 1}, {"length_candidates": 5}
+ONE_ITERATION = {"length_candidates": 5, "mask_predict_iterations": 1}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Teacher-forced metrics by hand, the parts of an evaluation, and the examples of a split."""
 
+import logging
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from t2t.data.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.files.job import Job, decode_file
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.layers.target_scores import BLOCK, score_logits
@@ -188,7 +190,9 @@ def data(tmp_path_factory):
 class Requests(Translator):
     """Makes the requests, but searches nothing."""
 
-    translate_ids = Translator.request
+    def translate_ids(self, *rows, **how):
+        self.request(*rows, **how)
+        return [[Hypothesis("", (5,), 0.0, 0.0, cut=number == 1)] for number, _ in enumerate(rows[0])]
 
 
 @pytest.fixture
@@ -208,6 +212,13 @@ def translator(data):
 def test_constraints_are_of_the_text_that_files_would_have(data, translator, split, changes, expected):
     SplitExamples(data.problem, data.readers[split]).decode(translator, **changes)
     assert data.problem.noted == expected
+
+
+def test_outputs_that_end_at_their_limit_are_counted_in_the_log(data, translator, caplog):
+    with caplog.at_level(logging.INFO, "t2t"):
+        SplitExamples(data.problem, data.readers["dev"]).decode(translator)
+    (line,) = [message for message in caplog.messages if "extra_length" in message]
+    assert line.startswith("1 of 3 outputs of dev ")
 
 
 def test_a_split_has_the_outputs_of_a_file_with_its_lines(data, tmp_path):

@@ -15,6 +15,7 @@ from t2t.inference.files.windows import FileJob
 from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
+from t2t.inference.partial_outputs import partial_outputs
 from t2t.inference.rows import cut_rows
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
@@ -126,6 +127,38 @@ def test_an_output_is_at_most_as_long_as_asked(translator):
     for text, found in zip(TEXTS, translator.translate(TEXTS, 3, extra_length=1, alpha=9.0), strict=True):
         limit = len(WORDS.encode(text)) + 1 + 1
         assert max(len(hypothesis.ids) for hypothesis in found) == limit
+
+
+def test_an_output_that_ends_at_its_limit_is_cut(translator):
+    found = [one for outputs in translator.translate(TEXTS, 3) for one in outputs]
+    assert {one.cut for one in found} == {True, False}
+    assert [(one.cut, one.finish_reason) for one in found] == [
+        (True, "length") if one.ids and one.ids[-1] != EOS_ID else (False, "stop") for one in found
+    ]
+
+
+@pytest.mark.parametrize("marks", [{}, {"output_start": (4,)}])
+def test_a_given_beginning_adds_to_the_limit_but_a_language_code_does_not(translator, marks):
+    coded, begin = sharing(translator, marked(**marks)), len(marks)
+    rows = translator.encode(["a b", "a b", "a b"])
+    prefixes = [(), WORDS.encode("a"), WORDS.encode("a b c d e f g h")]
+    for changes in ({"alpha": 9.0}, {"decode_method": "greedy", "eos_penalty": 99.0}):
+        found = coded.translate_ids(rows, prefixes=prefixes, extra_length=1, **changes)
+        assert [len(one.ids) for (one,) in found] == [4, 5, 12]
+        assert all(one.ids[begin : begin + len(p)] == tuple(p) for (one,), p in zip(found, prefixes, strict=True))
+
+
+def test_a_shortest_output_above_the_longest_is_refused(translator, continuer):
+    rows = translator.encode(["a b c d", "a b"])  # with end of sequence 3 ids, and 5 more: outputs of at most 8
+    (shortest,) = translator.translate_ids(rows[1:], min_output_length=7)[0]
+    assert len(shortest.ids) == 8
+    with refused("min_output_length=8:", 2, "extra_length=5"):
+        translator.translate_ids(rows, min_output_length=8)
+    translator.translate_ids(rows, min_output_length=8, prefixes=[(), WORDS.encode("a")])
+    with refused("min_output_length=8:", "extra_length=5"):
+        continuer.translate(["a b c"], min_output_length=8)
+    with refused("min_output_length=8:", "extra_length=5"):
+        list(partial_outputs(translator, "a b", min_output_length=8))
 
 
 @pytest.mark.parametrize(
@@ -322,7 +355,9 @@ def test_what_is_best_stays_so_when_its_own_beginning_is_given(translator):
     lengths = [n % 14 % len(one.ids) for n, one in enumerate(best)]
     given = [one.ids[:length] for one, length in zip(best, lengths, strict=True)]
     again = translator.translate_ids(sources, prefixes=given, decode_method="greedy")
-    assert [one.ids for (one,) in again] == [one.ids for one in best]
+    # The beginning adds to the limit, so what was cut there may go on.
+    assert [one.ids[: len(first.ids)] for (one,), first in zip(again, best, strict=True)] == [one.ids for one in best]
+    assert all(len(one.ids) <= len(first.ids) + n for (one,), first, n in zip(again, best, lengths, strict=True))
 
 
 # === Outputs that are forbidden ===
@@ -413,7 +448,7 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(trans
             return super().start(indices_B, ids_BS, *given)
 
     class Engine(ModelEngine):
-        def search(self, settings, extra_length, uses_shortlist=False):
+        def search(self, settings, extra_length, *more):
             return noting
 
     settings, hparams = translator.settings(decode_batch_size=60)

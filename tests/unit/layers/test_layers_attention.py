@@ -15,9 +15,8 @@ from t2t.layers.attention import MultiHeadAttention, attention_weights
 from t2t.layers.cache import CachingLayer, FixedCache, GrowingCache, KeysValues, StepCache, empty_cache, reorder_entries
 from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, words_keep
 from t2t.layers.products import float32_product
-from t2t.layers.projection import HeadProjection
 from t2t.registry import MODELS
-from tests.builders import numpy, randomise, tokens_spec
+from tests.builders import numpy, tokens_spec
 from tests.small_models import small_hparams
 
 ALL_KEPT = np.ones((1, 1, 1, 1), bool)
@@ -89,20 +88,6 @@ def test_what_is_masked_has_no_weight_and_the_rest_share_all(dtype):
 
 
 # === The layer ===
-
-
-@pytest.mark.parametrize("use_bias", [False, True])
-def test_heads_are_neighbouring_channels_projected_together_or_one_by_one(use_bias):
-    layer = HeadProjection({"query": (2, 2), "key": (2, 2), "value": (2, 3)}, use_bias)
-    layer.build((None, None, 5))
-    randomise(layer)
-    x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
-    together = layer(x, names=("query", "key", "value"))
-    for name, found in zip(("query", "key", "value"), together, strict=True):
-        (alone,) = layer(x, names=(name,))
-        plain = x @ np.asarray(layer.kernels[name]) + (np.asarray(layer.biases[name]) if use_bias else 0.0)
-        for heads in (found, alone):
-            np.testing.assert_allclose(np.concatenate([heads[:, 0], heads[:, 1]], -1), plain, rtol=1e-4, atol=1e-5)
 
 
 def test_kernels_begin_as_glorot_has_it_each_for_itself():

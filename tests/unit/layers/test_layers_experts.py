@@ -27,18 +27,6 @@ def positions(count=6, width=3):
     return np.random.default_rng(2).normal(size=(count, width)).astype(np.float32)
 
 
-def test_the_gate_keeps_the_best_and_their_softmax():
-    """Equations 3 and 5, without noise."""
-    gate, x = a_gate(), positions()
-    gates = gate(x, np.ones(6, bool))
-    scores = x @ numpy(gate.gate_kernel)
-    for row in range(6):
-        best = np.argsort(-scores[row])[:2]
-        np.testing.assert_array_equal(gates.experts[row], best)
-        expected = np.exp(scores[row, best]) / np.exp(scores[row, best]).sum()
-        np.testing.assert_allclose(gates.weights[row], expected, rtol=1e-5)
-
-
 def chances(scores, spread):
     """Returns the probability of each expert to be in the top two if only its noise is redrawn (equations 8 and 9)."""
     thresholds = [np.sort(np.delete(scores, expert))[-2] for expert in range(len(scores))]
@@ -118,11 +106,6 @@ def test_a_new_gate_uses_all_experts_alike_under_noise():
     gates = gate(positions(4000), np.ones(4000, bool), seed=SEED)
     shares = np.bincount(numpy(gates.experts).astype(int).ravel(), minlength=4) / 8000
     np.testing.assert_allclose(shares, 0.25, atol=0.02)
-
-
-def test_the_variation_of_some_numbers():
-    """1, 2, 3, 6: mean 3, variance 14 / 4."""
-    np.testing.assert_allclose(squared_variation(np.array([1.0, 2.0, 3.0, 6.0], np.float32)), 3.5 / 9, rtol=1e-6)
 
 
 @pytest.mark.parametrize("chosen_by", ["all", "none but one", "at random"])

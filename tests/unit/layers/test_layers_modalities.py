@@ -143,22 +143,6 @@ def test_the_loss_of_vectors_is_half_the_squared_error_of_those_that_are_data():
     assert (float(loss), float(count)) == (0.5 * (4 + 9), 2.0)
 
 
-def test_class_0_is_a_class_like_the_others():
-    top = ClassLabel(FeatureSpec(kind=FeatureKind.LABEL, vocab_size=3), 2, label_smoothing=0.3)
-    top.build()
-    top.kernel.assign([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    top.bias.assign([0.0, 0.0, 1.0])
-    hidden = np.array([[2.0, 1.0], [0.0, 3.0]], np.float32)
-    np.testing.assert_allclose(top(hidden), [[2, 1, 1], [0, 3, 1]])
-    loss, count = top.loss_sum(hidden, np.array([0, 2], np.int32))
-    expected = 0.0
-    for logits, target in (((2, 1, 1), 0), ((0, 3, 1), 2)):
-        log_probs = np.array(logits) - np.log(np.exp(logits).sum())
-        expected -= 0.7 * log_probs[target] + 0.1 * log_probs.sum()
-    np.testing.assert_allclose(float(loss), expected, rtol=1e-5)
-    assert float(count) == 2.0
-
-
 # === Choosing ===
 
 

@@ -50,16 +50,6 @@ def test_output_and_gradients_are_those_of_keras(shape, kind):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_by_hand():
-    """(1, 3) has mean 2 and deviation 1; an epsilon of 3 makes it 2. (1, 7) has the mean square 25; 11 more make 36."""
-    for layer, x, gamma, expected in (
-        (LayerNorm(3.0), [1.0, 3.0], [1.0, 1.0], [-0.5, 0.5]), (RmsNorm(11.0), [1.0, 7.0], [3.0, 6.0], [0.5, 7.0]),
-    ):  # fmt: skip
-        layer.build((None, 2))
-        layer.gamma.assign(gamma)
-        np.testing.assert_allclose(layer(np.array([x], np.float32)), [expected])
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_computed_in_float32(dtype, kind):
@@ -140,19 +130,6 @@ def test_a_layer_by_hand():
     # x W + bias = (9.5, 12, 14.5); x A = -1; s (x A) B = 2 * -1 * (10, 20, 30)
     np.testing.assert_allclose(numpy(found), [[-10.5, -28.0, -45.5]])
     np.testing.assert_allclose(numpy(layer(np.array([[1.0, 2.0]]))), [[9.5, 12.0, 14.5]])
-
-
-def test_axes_before_the_last_two_are_matrices_of_their_own():
-    layer = keras.layers.EinsumDense("bed,edo->beo", (2, 1), name="experts")
-    model = keras.Sequential([keras.Input((2, 2)), layer])
-    layer.kernel.assign(np.zeros((2, 2, 1)))
-    adapters = Adapters(model, [layer.kernel], rank=1, alpha=1.0)
-    a, b = adapters.variables
-    a.assign([[[1.0], [2.0]], [[3.0], [4.0]]])
-    b.assign([[[10.0]], [[100.0]]])
-    ((weight, found),) = adapters.adapted({v.path: v.value for v in (layer.kernel, a, b)})
-    assert weight is layer.kernel
-    np.testing.assert_allclose(numpy(found), [[[10.0], [20.0]], [[300.0], [400.0]]])
 
 
 def test_they_start_at_zero_with_the_variance_of_the_inputs_and_freeze_the_model():

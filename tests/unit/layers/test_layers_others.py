@@ -1,4 +1,4 @@
-"""Embeddings, positions, feed-forward, residuals and dropout, by hand."""
+"""Embeddings, positions and dropout, by hand; the Transformer in numpy has the rest, too."""
 
 import math
 
@@ -13,9 +13,9 @@ from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
 from t2t.layers.residual import Residual
 from t2t.specs.features import FeatureKind, FeatureSpec
-from tests.builders import numpy, randomise
+from tests.builders import numpy
 from tests.errors import refused
-from tests.reference.transformer import layer_norm, sinusoid
+from tests.reference.transformer import sinusoid
 
 SEED = tf.constant([1, 2], tf.int64)
 
@@ -25,17 +25,6 @@ SEED = tf.constant([1, 2], tf.int64)
 
 def tokens(size):
     return FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)
-
-
-def test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not():
-    layer = TokenEmbedding(tokens(3), 4)
-    layer.build()
-    layer.table.assign([[1.0] * 4, [2.0] * 4, [0.5] * 4])
-    np.testing.assert_allclose(layer(np.array([[2, 0]])), [[[1.0] * 4, [2.0] * 4]])
-    np.testing.assert_allclose(layer.before(np.array([[0, 2]])), [[[0.0] * 4, [1.0] * 4]])
-    top = TokenSoftmax(tokens(3), 4, embedding=layer)
-    top.build()
-    np.testing.assert_allclose(top(np.array([[1.0, 0.0, 0.0, 1.0]], np.float32)), [[2.0, 4.0, 1.0]])
 
 
 def test_symbol_dropout_zeroes_whole_vectors_of_both_sides_and_scales_none():
@@ -119,20 +108,6 @@ def test_sinusoids_of_far_positions():
     np.testing.assert_allclose(np.array(found) - 1.0, expected, atol=2e-3)  # float32 angles
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [SinusoidalPositions(6), SinusoidalPositions(6, "split"), LearnedPositions(9, 6)],
-    ids=["sinusoidal", "split", "learned"],
-)
-def test_a_step_has_the_vector_of_its_position(layer):
-    layer.build((None, None, 6))
-    randomise(layer)
-    whole = layer(np.zeros((1, 7, 6), np.float32))
-    for position in (0, 4):
-        found = layer(np.zeros((2, 6), np.float32), cache=step_at(position))
-        np.testing.assert_allclose(found, [whole[0, position]] * 2, atol=1e-6)
-
-
 def step_at(position):
     return StepCache(empty_cache([], 1, None, beams=1), position, {})
 
@@ -162,27 +137,6 @@ def test_positions_by_kind():
         build_positions("words", 9, 4)
 
 
-# === Feed-forward ===
-
-
-@pytest.mark.parametrize(("gated", "expected"), [(False, 15.5), (True, 122.5)])
-def test_feed_forward_by_hand(gated, expected):
-    """x = 1: hidden max(0, (2, -3) + (1, 1)) = (3, 0); out 3 * 5 + 0 * 7 + 0.5.
-
-    With a gate max(0, (2, -3) + (1, 5)) = (3, 2), times (10, 1) + (0, -3) = (30, -4); out 30 * 5 - 4 * 7 + 0.5.
-    """
-    layer = FeedForward(1, 2, "relu", 0.0, gated=gated)
-    layer.build((None, None, 1))
-    values = {
-        "inner/kernel": [[2.0, -3.0]], "inner/bias": [1.0, 5.0 if gated else 1.0], "linear/kernel": [[10.0, 1.0]],
-        "linear/bias": [0.0, -3.0], "outer/kernel": [[5.0], [7.0]], "outer/bias": [0.5],
-    }  # fmt: skip
-    for variable in layer.trainable_variables:
-        variable.assign(values.pop(variable.path.partition("/")[2]))
-    assert set(values) == (set() if gated else {"linear/kernel", "linear/bias"})
-    np.testing.assert_allclose(layer(np.ones((1, 1, 1), np.float32)), [[[expected]]])
-
-
 def test_dropout_of_the_feed_forward_is_inside():
     """With W2 = 1 over 64 inner channels that are all 1, half of them dropped and doubled: near 64, never all of it."""
     layer = FeedForward(1, 64, "relu", 0.5)
@@ -197,40 +151,15 @@ def test_dropout_of_the_feed_forward_is_inside():
     np.testing.assert_allclose(found % 2.0, 0.0, atol=1e-4)
 
 
-# === Residuals ===
-
-X = np.array([[[1.0, 2.0, 4.0]]], np.float32)
-
-
-def residual(sublayer, norm_position="post", dropout=0.0, epsilon=1e-6, width=3, **kwargs):
-    """Returns a residual block around the function `sublayer(x)`."""
-    layer = Residual(lambda x, seed: sublayer(x), norm_position, epsilon, dropout, name="residual", **kwargs)
-    layer.build((None, None, width))
-    return layer
-
-
-def plain_norm(x):
-    return layer_norm(np.asarray(x, np.float64), 1.0, 0.0, 1e-6)
-
-
-def test_norms_are_of_the_sum_or_of_the_input():
-    plain = X[0, 0]
-    np.testing.assert_allclose(residual(lambda x: 3.0 * x, "post")(X)[0, 0], plain_norm(4.0 * plain), rtol=1e-5)
-    np.testing.assert_allclose(residual(lambda x: 3.0 * x, "pre")(X)[0, 0], plain + 3.0 * plain_norm(plain), rtol=1e-5)
-    # Variance of (0, 2) is 1: with epsilon 3, (x - 1) / 2.
-    layer = residual(lambda x: 0.0 * x, epsilon=3.0, width=2)
-    np.testing.assert_allclose(layer(np.array([[[0.0, 2.0]]], np.float32)), [[[-0.5, 0.5]]])
+# === Dropout ===
 
 
 def test_dropout_of_a_residual_is_on_the_sub_layers_output_alone():
-    layer = residual(lambda x: 0.0 * x + 1.0, "pre", dropout=0.5)
+    layer = Residual(lambda x, seed: 0.0 * x + 1.0, "pre", 1e-6, 0.5, name="residual")
+    layer.build((None, None, 3))
     x = np.full((1, 500, 3), 7.0, np.float32)
-    found = numpy(layer(x, seed=SEED))
-    assert set(np.unique(found)) == {7.0, 9.0}
+    assert set(np.unique(numpy(layer(x, seed=SEED)))) == {7.0, 9.0}
     np.testing.assert_allclose(layer(x), np.full((1, 500, 3), 8.0))
-
-
-# === Dropout ===
 
 
 def dropout(rate, name="dropout"):

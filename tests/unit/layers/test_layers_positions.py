@@ -40,13 +40,6 @@ def test_scores_by_hand():
     np.testing.assert_array_equal(numpy(scores)[0, 0], [[0, 2, 2, 2], [-3, -3, 0, 3]])
 
 
-def test_scores_are_scaled_by_the_root_of_the_channels():
-    layer = RelativePositions(1, 4, 1)
-    layer.build()
-    layer.keys.assign(np.ones((3, 4)))
-    np.testing.assert_allclose(layer.scores(np.ones((1, 1, 1, 4), np.float32), np.array([[0]])), [[[[2.0]]]])
-
-
 def test_weighted_values_by_hand():
     offset_TS = key_offsets(np.array([1, 2]), np.array([0, 1, 2]))
     weights = np.array([[[[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]]]], np.float32)
@@ -104,21 +97,6 @@ def test_causal_buckets_are_all_for_keys_before():
     assert sorted(set(bucket.values())) == list(range(32))
 
 
-def numbered_biases():
-    """Two heads, four buckets to a side, a distance of 3 and more in the last; bias 10 * head + bucket."""
-    layer = RelativeBias(2, 8, 3, causal=False)
-    layer.build()
-    layer.table.assign(np.arange(8.0)[:, None] + [0.0, 10.0])
-    return layer
-
-
-def test_biases_by_hand():
-    """Queries at positions 0 and 5; keys before the query have buckets 0 to 3, keys after it 4 to 7."""
-    found = numpy(numbered_biases()(key_offsets(np.array([0, 5]), np.array([0, 1, 2, 5, 9]))))
-    expected = np.array([[0, 5, 6, 7, 7], [3, 3, 3, 0, 7]])
-    np.testing.assert_array_equal(found, [[expected, 10 + expected]])
-
-
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_biases_are_float32_in_every_precision(policy):
     layer = RelativeBias(1, 8, 3, causal=True, dtype=policy)
@@ -150,13 +128,6 @@ def test_biases_are_looked_up_exactly_and_their_gradients_are_sums_over_pairs():
 
 def turned(vector, position):
     return numpy(rotate(np.array([[[vector]]], np.float32), np.array([position])))[0, 0, 0]
-
-
-def test_rotations_by_hand():
-    """Of four channels the first pair turns by the position, the second by a hundredth of it."""
-    np.testing.assert_allclose(turned([1.0, 0.0, 0.0, 2.0], 0), [1.0, 0.0, 0.0, 2.0])
-    expected = [np.cos(3), np.sin(3), -2 * np.sin(0.03), 2 * np.cos(0.03)]
-    np.testing.assert_allclose(turned([1.0, 0.0, 0.0, 2.0], 3), expected, rtol=1e-6)
 
 
 def test_a_product_depends_on_the_distance_alone():

@@ -38,15 +38,6 @@ def runs(row):
     return edges[1::2] - edges[::2]
 
 
-def test_masks_by_hand():
-    """Widths floor(0.5 * 5) = 2 and 4, of sizes 10 and 6; beginnings floor(0.9 * (10 - 2)) = 7 and floor(0.5 * 2)."""
-    drawn = np.array([[[0.5], [0.999]], [[0.9], [0.5]]], np.float32)
-    found = masked(drawn, 4.0, np.array([[10.0], [6.0]], np.float32), 12)
-    expected = np.zeros((2, 12), bool)
-    expected[0, 7:9] = expected[1, 1:5] = True
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_masks_are_those_of_a_loop_over_them():
     rng = np.random.default_rng(0)
     drawn = rng.uniform(size=(2, 50, 3)).astype(np.float32)

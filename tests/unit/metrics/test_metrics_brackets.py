@@ -1,4 +1,4 @@
-"""Scores of parse trees, by hand and compared with brute-force counts of PARSEVAL."""
+"""Scores of parse trees by hand, and compared with brute-force counts of PARSEVAL; EVALB's parameter files."""
 
 import math
 from collections import Counter
@@ -8,10 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t import metrics
-from t2t.metrics.brackets import COLLINS, NEW, Parameters, bracket_f1, bracket_f1_gold_tags, bracket_totals, compare
+from t2t.metrics.brackets import (
+    COLLINS,
+    NEW,
+    Parameters,
+    bracket_f1,
+    bracket_f1_gold_tags,
+    bracket_totals,
+    compare,
+    get_parameters,
+    read_parameters,
+)
 from t2t.metrics.brackets.compare import Counts, Status
 from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.problems.treebank.trees import Part, parse_tree
+from tests.errors import refused
 
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))"
 TEST = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes))))))"
@@ -28,13 +39,10 @@ def counts(gold, test, parameters=COLLINS):
     return found.counts
 
 
-def test_a_sentence_by_hand():
-    # I saw a man with eyes. Gold: S 0-6, NP 0-1, VP 1-6, NP 2-6, NP 2-4, PP 4-6, NP 5-6; the test lacks NP 2-6.
-    assert counts(GOLD, TEST) == Counts(6, gold_brackets=7, test_brackets=6, crossing=0, words=6, correct_tags=6)
-    assert counts(TEST, GOLD) == Counts(6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6)
-
-
 @pytest.mark.parametrize(("gold", "test", "parameters", "expected"), [
+    # I saw a man with eyes. Gold: S 0-6, NP 0-1, VP 1-6, NP 2-6, NP 2-4, PP 4-6, NP 5-6; the test lacks NP 2-6.
+    (GOLD, TEST, COLLINS, Counts(6, gold_brackets=7, test_brackets=6, crossing=0, words=6, correct_tags=6)),
+    (TEST, GOLD, COLLINS, Counts(6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6)),
     # function tags and indices do not count in labels of phrases, but in tags of words
     ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
     # traces are removed, and with them brackets over traces only
@@ -158,13 +166,10 @@ def test_counts_are_those_of_parseval_by_brute_force(pair):
     gold, test = map(spans, pair)
     both = [parse_tree(line).tagged_words() for line in pair]
     assert counts(*pair, NOTHING_DELETED) == Counts(
-        matched=(Counter(gold) & Counter(test)).total(),
-        gold_brackets=len(gold),
-        test_brackets=len(test),
+        matched=(Counter(gold) & Counter(test)).total(), gold_brackets=len(gold), test_brackets=len(test),
         crossing=sum(any(crosses(one, other) for other in gold) for one in test),
-        words=len(both[0]),
-        correct_tags=sum(one == other for one, other in zip(*both, strict=True)),
-    )
+        words=len(both[0]), correct_tags=sum(one == other for one, other in zip(*both, strict=True)),
+    )  # fmt: skip
 
 
 def test_the_metrics_by_hand():
@@ -185,25 +190,19 @@ def test_the_metrics_by_hand():
         assert score.higher_is_better == metrics.higher_is_better(name)
 
 
-def test_settings_show_in_the_signature():
+def test_settings_show_in_the_signature_and_nothing_is_kept_of_other_trees():
     assert bracket_f1([TEST], [GOLD], parameters=NEW).signature == "evalb|prm:new"
     own = bracket_f1([TEST], [GOLD], parameters=Parameters(labeled=False)).signature
     assert own not in ("evalb|prm:none", "evalb|prm:COLLINS")
     assert own == bracket_f1(["(S (A a))"], ["(S (A a))"], parameters=Parameters(labeled=False)).signature
-
-
-def test_no_valid_sentence_gives_zeros():
-    assert math.isnan(bracket_totals([""], [GOLD]).f1)
-    scores = metrics.compute(NAMES, [""], [GOLD])
-    assert {name: score.value for name, score in scores.items() if score.value} == {"bracket_errors": 100.0}
-
-
-def test_the_metrics_keep_nothing_of_other_trees():
     for test, value in ((GOLD, 100.0), (TEST, 100 * 12 / 13), (GOLD, 100.0)):
         assert bracket_f1([test], [GOLD]).value == pytest.approx(value)
 
 
-def test_a_deep_tree_is_scored():
+def test_no_valid_sentence_gives_zeros_and_a_deep_tree_is_scored():
+    assert math.isnan(bracket_totals([""], [GOLD]).f1)
+    scores = metrics.compute(NAMES, [""], [GOLD])
+    assert {name: score.value for name, score in scores.items() if score.value} == {"bracket_errors": 100.0}
     deep = "(X " * 10_000 + "(A a)" + ")" * 10_000
     assert counts("(S (A a))", deep) == Counts(0, 1, 10_000, 0, 1, 1)
 
@@ -225,3 +224,73 @@ def test_trees_over_other_words_keep_their_tags_and_are_errors(hypothesis):
     gold = "(TOP (S (NN a) (NN b)))"
     assert with_gold_tags(hypothesis, gold) == hypothesis
     assert bracket_f1_gold_tags([hypothesis], [gold]).detail["errors"] == 1
+
+
+# === EVALB's parameter files: every keyword, and one line for each mistake ===
+ALL = """\
+## a comment of EVALB's kind ##
+DEBUG 1
+MAX_ERROR\t7
+CUTOFF_LEN 25   \r
+
+LABELED 0
+ x
+DELETE_LABEL TOP
+DELETE_LABEL ''
+DELETE_LABEL_FOR_LENGTH -NONE-
+QUOTE_LABEL POS
+EQ_LABEL ADVP   PRT
+EQ_WORD  Example example
+EQ_WORD a\tb
+#DELETE_LABEL NP
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        (tmp_path / "own.prm").write_text(text, encoding="utf-8", newline="")
+        return tmp_path / "own.prm"
+
+    return write
+
+
+def test_every_keyword(written):
+    assert read_parameters(written(ALL)) == Parameters(
+        debug=1, max_error=7, cutoff_length=25, labeled=False, delete_labels=("TOP", "''"),
+        delete_labels_for_length=("-NONE-",), quote_labels=("POS",), equal_labels=(("ADVP", "PRT"),),
+        equal_words=(("Example", "example"), ("a", "b")),
+    )  # fmt: skip
+    assert read_parameters(written("")) == Parameters() == get_parameters("none"), "EVALB without a file"
+    assert (Parameters().max_error, Parameters().cutoff_length, Parameters().delete_labels) == (10, 40, ())
+
+
+def test_built_in_settings_go_by_name_unless_a_file_has_it(written, monkeypatch, tmp_path):
+    assert get_parameters("COLLINS") is COLLINS
+    assert get_parameters("new") is NEW
+    assert get_parameters(str(written("LABELED 0"))) == Parameters(labeled=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").write_text("CUTOFF_LEN 9\n")
+    assert get_parameters("new") == Parameters(cutoff_length=9)
+    for one, other in (("ADVP", "PRT"), ("PRT", "ADVP"), ("X", "X")):
+        assert COLLINS.same_label(one, other)
+    assert not COLLINS.same_label("ADVP", "NP")
+    assert COLLINS.deletes_bracket("TOP")
+    assert (COLLINS.deletes_bracket("S1"), NEW.deletes_bracket("S1")) == (False, True)
+
+
+@pytest.mark.parametrize(("text", "about"), [
+    ("DEBUG 0\nDELET_LABEL TOP", ["own.prm:2", "DELET_LABEL", "DELETE_LABEL", "DEBUG", "MAX_ERROR", "EQ_WORD"]),
+    ("  DEBUG 0", ["own.prm:1", "DEBUG"]), ("\nDELETE_LABEL  \n", ["own.prm:2", "DELETE_LABEL"]),
+    ("MAX_ERROR ten", ["own.prm:1", "MAX_ERROR", "'ten'"]),
+    ("EQ_LABEL ADVP", ["own.prm:1", "EQ_LABEL", 1, "(ADVP)"]), ("EQ_WORD a b c", ["own.prm:1", "EQ_WORD", 3]),
+])  # fmt: skip
+def test_a_line_that_says_nothing_known(written, text, about):
+    with refused(*about):
+        read_parameters(written(text))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for path, about in (("COLLIN.prm", "COLLINS new none"), (tmp_path / "own.prm", ""), (tmp_path, "")):
+        with refused(path, *about.split()):
+            get_parameters(str(path))

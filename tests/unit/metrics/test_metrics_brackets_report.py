@@ -83,19 +83,21 @@ def test_a_report_by_hand():
     assert [line.text for line in lines if line.is_error] == ["5 : Words unmatch (b|c)", "6 : Length unmatch (2|1)"]
 
 
-def test_nothing_to_count():
+def test_nothing_to_count_and_a_broken_line_that_shows_figures_and_counts_in_none():
     rows = report([(DOG, "")])
     assert rows[0] == "   1    4    2    0.00   0.00     0      0    0      0      0     0     0.00"
     assert rows[2] == "      0     0     0.00"
     assert rows[rows.index("-- All --") + 7] == "Bracketing FMeasure       =    nan"
-
-
-def test_a_broken_line_is_an_error_that_shows_figures_and_counts_in_none():
-    # The gold S is never closed, so its span differs from that in the test; NP matches.
     rows = report([("(S (NP (N a) (N b)) (N c)", "(S (NP (N a) (N b)) (N c))")])
     assert rows[0] == "1 : Bracketing is unbalanced (too many open bracket)"
     assert rows[1] == "   1    3    1   50.00  50.00     1      2    2      0      3     3   100.00"
     assert rows[3] == "      0     0     0.00"
+
+
+def test_other_settings_change_the_report():
+    pair = ("(S1 (S (NP (NN a)) (. ?)))", "(S (NP (NN a)) (. ?))")
+    for parameters, recall in ((COLLINS, "66.67"), (NEW, "100.00")):
+        assert report([pair], parameters)[0].split()[3:5] == [recall, "100.00"]
 
 
 @pytest.mark.parametrize(("gold", "test", "longer"), [([DOG] * 3, [DOG], "gold"), ([DOG], [DOG] * 3, "test")])
@@ -137,10 +139,7 @@ def test_debug_prints_words_and_brackets():
         "",
         "========",
     ]
-
-
-def test_debug_pads_by_bytes_and_shows_what_was_not_compared():
-    rows = report([("(S (A ä))", "(S (A o) (B u))")], Parameters(debug=1))
+    rows = report([("(S (A ä))", "(S (A o) (B u))")], Parameters(debug=1))  # by bytes, also what was not compared
     assert rows[3:5] == [
         "  0 : 9 : A       ä                      0 : 9 : A       o               ",
         " " * 40 + "  1 : 9 : B       u               ",
@@ -164,9 +163,3 @@ def test_debug_2_prints_what_does_not_match():
         "  EXTRA[0-1]:  (NN x) (VB y)",
         "  CROSSING[1-2]:  (VB y) (NP (NN z))",
     ]
-
-
-def test_other_settings_change_the_report():
-    pair = ("(S1 (S (NP (NN a)) (. ?)))", "(S (NP (NN a)) (. ?))")
-    assert report([pair], COLLINS)[0].split()[3:5] == ["66.67", "100.00"]
-    assert report([pair], NEW)[0].split()[3:5] == ["100.00", "100.00"]

@@ -63,8 +63,6 @@ def test_by_hand(name, lines, expected):
 
 
 # === Labels and numbers ===
-
-
 def test_matthews_of_many_classes_is_the_correlation_of_their_indicators():
     """Gorodkin's definition: the covariance of one-hot rows, summed over classes, by their spreads."""
     one, other = np.random.default_rng(1).integers(4, size=(2, 50))
@@ -73,15 +71,12 @@ def test_matthews_of_many_classes_is_the_correlation_of_their_indicators():
     assert value("matthews", list(map(str, one)), list(map(str, other))) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("label", ["equivalent", "duplicate"])
-def test_f1_is_of_the_class_in_its_name(label):
-    name, no = f"f1_{label}", f"not_{label}"
-    # 2 of 3 found are right, of 4 wanted: precision 2/3, recall 1/2.
-    assert value(name, [label] * 3 + [no] * 3, [label, label, no, label, label, no]) == pytest.approx(4 / 7)
-    assert value(name, [no], [no]) == 0.0
-
-
-def test_pearson_is_numpys():
+def test_f1_is_of_the_class_in_its_name_and_pearson_is_numpys():
+    for label in ("equivalent", "duplicate"):
+        name, no = f"f1_{label}", f"not_{label}"
+        # 2 of 3 found are right, of 4 wanted: precision 2/3, recall 1/2.
+        assert value(name, [label] * 3 + [no] * 3, [label, label, no, label, label, no]) == pytest.approx(4 / 7)
+        assert value(name, [no], [no]) == 0.0
     one, other = np.random.default_rng(2).normal(size=(2, 30))
     found = value("pearson", [repr(float(x)) for x in one], [repr(float(x)) for x in other])
     assert found == pytest.approx(np.corrcoef(one, other)[0, 1])
@@ -98,8 +93,6 @@ def test_what_is_no_number_tells_nothing(name, line):
 
 
 # === Edits ===
-
-
 def closest(one, other):
     """Returns the edit distance by its definition, by exhaustive search."""
     reached, steps = {one}, 0
@@ -122,18 +115,11 @@ def test_edits_are_the_least_number_of_steps():
     assert edits("cer", "kitten", "sitting") == 3
     assert edits("cer", "a\ud800b\0", "ab") == 2
     assert compute(["wer"], *LINES)["wer"].detail == {"edits": 4, "reference_length": 8}
-
-
-def test_lines_of_a_hundred_thousand_words_take_no_hours():
-    """A loop over rows in Python would take hours."""
-    one = [str(n % 1009) for n in range(100_000)]
-    other = [*one[:50_000], "new", *one[50_000:-3]]
-    assert edits("wer", " ".join(one), " ".join(other)) == 4
+    one = [str(n % 1009) for n in range(20_000)]  # a loop over rows in Python would take many minutes
+    assert edits("wer", " ".join(one), " ".join([*one[:10_000], "new", *one[10_000:-3]])) == 4
 
 
 # === n-grams ===
-
-
 @pytest.mark.parametrize(("hypothesis", "reference", "expected"), [
     # Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`.
     ("abcx", "abcd", 0.6),
@@ -143,25 +129,19 @@ def test_lines_of_a_hundred_thousand_words_take_no_hours():
     ("aaaa", "aa", 0.3),
     ("", "", 1.0), ("", "a", 0.0), ("a", "", 0.0),
 ])  # fmt: skip
-def test_gleu_by_hand(hypothesis, reference, expected):
+def test_gleu_by_hand_and_nltks(hypothesis, reference, expected):
     assert sentence_gleu(list(hypothesis), list(reference)) == expected
+    words = REFERENCE.split()
+    for other in (*HYPOTHESES[:3], "a man sits on a red red bench"):
+        assert sentence_gleu(other.split(), words) == nltk_gleu([words], other.split())
 
 
-@pytest.mark.parametrize("hypothesis", [*HYPOTHESES[:3], "a man sits on a red red bench"])
-def test_gleu_is_nltks(hypothesis):
-    reference = REFERENCE.split()
-    assert sentence_gleu(hypothesis.split(), reference) == nltk_gleu([reference], hypothesis.split())
-
-
-def test_bleu_of_sentences_is_sacrebleus():
+def test_bleu_of_sentences_is_sacrebleus_and_the_nearest_has_the_highest():
     scores = [SentenceBleu().score(hypothesis, REFERENCE) for hypothesis in HYPOTHESES]
     assert scores == [sacrebleu.sentence_bleu(hypothesis, [REFERENCE]).score for hypothesis in HYPOTHESES]
     score = compute(["sentence_bleu"], HYPOTHESES[1:3], [REFERENCE] * 2)["sentence_bleu"]
     assert score.value == pytest.approx(sum(scores[1:3]) / 2), "the metric is the mean over lines"
     assert "eff:yes|tok:13a|smooth:exp" in score.signature
-
-
-def test_the_nearest_has_the_highest_score_and_of_equal_ones_the_first_is_taken():
     bleu = SentenceBleu()
     assert bleu.nearest(HYPOTHESES, REFERENCE) == 5
     assert bleu.nearest(HYPOTHESES[:5], REFERENCE) == 3

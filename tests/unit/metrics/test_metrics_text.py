@@ -1,16 +1,23 @@
-"""Metrics of text, compared with hand calculations and with sacreBLEU called directly."""
+"""Metrics of text, compared with hand calculations and with sacreBLEU called directly; alignment error rate by hand."""
 
 import math
+import random
 import sys
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
 from sacrebleu.tokenizers import tokenizer_spm
 
 from t2t.errors import MachineError, UnknownNameError
 from t2t.metrics import languages
+from t2t.metrics.alignment import alignment_error_rate
 from t2t.metrics.languages import bleu_tokenizer
+from t2t.metrics.moses import line_tokenizer, moses_bleu, split_compounds
+from t2t.metrics.paired import paired_bootstrap
 from t2t.metrics.text import accuracy_per_sequence, bleu, chrf, chrf_plus_plus, ter
 from tests.errors import refused
 
@@ -29,10 +36,6 @@ def test_bleu_by_hand():
     assert score.detail["precisions"] == pytest.approx([75.0, 100 * 4 / 6, 50.0, 25.0])
     assert score.detail["brevity_penalty"] == pytest.approx(math.exp(-3 / 8))
     assert (score.detail["hypothesis_tokens"], score.detail["reference_tokens"]) == (8, 11)
-
-
-def test_more_bleu_by_hand():
-    # 7 of 8 words, 5 of 6 pairs, 3 of 4 triples, 1 of 2 quadruples.
     expected = 100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25
     assert bleu(["1 2 3 4", "5 6 7 0"], ["1 2 3 4", "5 6 7 10"]).value == pytest.approx(expected)
     # A line separator inside a line is white space, not the end of the line: 5 of 7, 2 of 5, 1 of 3, 0 of 1 (-> 1/2).
@@ -63,14 +66,11 @@ def test_scores_are_sacrebleus_with_its_options_and_signature(metric, direct, op
     assert score.higher_is_better == (metric is not ter)
 
 
-def test_chrf_plus_plus_is_sacrebleus_with_words():
+def test_chrf_ter_and_exact_match_by_hand():
     score, direct = chrf_plus_plus(HYPOTHESES, REFERENCES), CHRF(word_order=2)
     assert score.value == direct.corpus_score(HYPOTHESES, [REFERENCES]).score != chrf(HYPOTHESES, REFERENCES).value
     assert (score.name, score.signature) == ("chrf_plus_plus", str(direct.get_signature()))
     assert str(score).startswith("chrF2++ = ")
-
-
-def test_chrf_ter_and_exact_match_by_hand():
     # Characters only, no words, order 1: "abcd" and "abce" share 3 of 4 characters, precision = recall = F = 3/4.
     assert chrf(["abcd"], ["abce"], char_order=1).value == pytest.approx(75.0)
     # Of 6 + 4 words: one replaced; "c d" moved as a whole, which is one edit, and one left out.
@@ -83,8 +83,6 @@ def test_chrf_ter_and_exact_match_by_hand():
 
 
 # === Languages ===
-
-
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zho_Hans", "ZH", "Chinese"])
 def test_bleu_splits_chinese_by_characters(language):
     """The usual tokenizer sees a line without spaces as one word, so that nearly correct lines share no words."""
@@ -130,8 +128,6 @@ def test_a_tokenizer_that_is_not_installed_gives_way_to_characters(language, pac
 
 
 # === Refusals ===
-
-
 @pytest.mark.parametrize(("metric", "options", "about"), [
     (bleu, {"lowercse": True}, ["'lowercse'", "bleu", "lowercase"]),
     (bleu, {"tokenize": "itnl"}, ["tokenize", "'itnl'", "bleu", "intl"]),
@@ -143,18 +139,132 @@ def test_unknown_options_name_the_nearest(metric, options, about):
         metric(["a"], ["a"], **options)
 
 
-def test_options_that_sacrebleu_refuses_are_told_in_one_line(package):
+def test_options_that_sacrebleu_refuses_and_a_model_that_cannot_be_downloaded_are_told_in_one_line(
+    package, monkeypatch, tmp_path
+):
     def refuse():
         raise RuntimeError("Japanese tokenization\nrequires extra dependencies")
 
     package("ja", refuse)
     with refused("bleu", "tokenize=ja-mecab"):
         bleu(["a"], ["a"], tokenize="ja-mecab")
-
-
-def test_a_tokenizer_whose_model_cannot_be_downloaded_is_told_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody answers there
     with refused("bleu", "tokenize=flores200", by=MachineError):
         bleu(["a"], ["a"], tokenize="flores200")
+
+
+# === Paired bootstrap resampling: consequences of its definition, and agreement with sacreBLEU ===
+RNG = random.Random(5)
+LINES = [" ".join(RNG.choices("abcdefgh", k=9)) for _ in range(60)]
+
+
+def damaged(share):
+    rng = random.Random(share)
+    return [" ".join("x" if rng.random() < share else word for word in line.split()) for line in LINES]
+
+
+SYSTEMS = [("base", damaged(0.3)), ("same", damaged(0.3)), ("good", damaged(0.1))]
+
+
+def test_a_large_difference_is_significant_and_none_is_not():
+    found = paired_bootstrap(SYSTEMS, LINES, {"bleu": {"tokenize": "none"}, "ter": {}}, 200)
+    assert [(one.metric, one.system) for one in found] == [
+        (metric, system) for metric in ("BLEU", "TER") for system in ("base", "same", "good")
+    ]
+    for base, same, good in (found[:3], found[3:]):
+        assert base.p_value is None
+        assert same.p_value == 1.0
+        assert good.p_value < 0.05
+        assert same.value == base.value
+        assert abs(base.mean - base.value) < base.interval
+    assert str(found[2]).startswith(f"good: BLEU = {found[2].value:.2f} ({found[2].mean:.2f} +- ")
+    assert ", p = 0.00" in str(found[2])
+    assert "* | nrefs:1|bs:200|seed:12345|case:mixed|eff:no|tok:none|" in str(found[2])
+    with refused(59, 60):
+        paired_bootstrap([SYSTEMS[0], ("short", LINES[1:])], LINES, {"bleu": {}})
+
+
+def test_the_numbers_are_sacrebleus():
+    (_, own) = paired_bootstrap(SYSTEMS[1:], LINES, {"bleu": {}})
+    _, found = PairedTest(SYSTEMS[1:], {"BLEU": BLEU()}, [LINES], "bs")()
+    direct = found["BLEU"][1]
+    assert (own.value, own.p_value, own.mean, own.interval) == (
+        direct.score, direct.p_value, direct.mean, direct.ci,
+    )  # fmt: skip
+
+
+# === Alignment error rate ===
+LINKS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=8).map(tuple)
+
+
+def test_a_hand_calculation():
+    """Two sentences. A = {0-0, 1-2, 2-2} and {0-1}: 4 links. S = {0-0, 1-1} and {0-1, 1-0}: 4 links, of which A has
+    0-0 and 0-1. P also has 1-2 of the first, so that A has 3 of it: 1 - (2 + 3) / (4 + 4) = 3/8.
+    """
+    gold = [(((0, 0), (1, 1)), ((1, 2),)), (((0, 1), (1, 0)), ())]
+    found = alignment_error_rate(gold, [((0, 0), (1, 2), (2, 2)), ((0, 1),)])
+    assert (found.value, found.detail["precision"], found.detail["recall"]) == (0.375, 0.75, 0.5)
+    assert str(found) == "AER = 0.3750, precision = 0.7500, recall = 0.5000 (4 links found, 4 sure)"
+    assert not found.higher_is_better
+    sure = ((0, 0),)
+    nothing_found = alignment_error_rate([(sure, ())], [()])
+    assert (nothing_found.value, nothing_found.detail["recall"]) == (1.0, 0.0)
+    assert math.isnan(nothing_found.detail["precision"])
+    assert alignment_error_rate([((), sure)], [sure]).value == 0.0
+    assert alignment_error_rate([((), ())], [()]).value == 0.0
+
+
+@given(st.lists(st.tuples(LINKS, LINKS, LINKS), min_size=1, max_size=4))
+def test_it_is_the_definition(sentences):
+    """Och and Ney 2003: 1 - (|A & S| + |A & P|) / (|A| + |S|), where P has the sure links, too; links count once."""
+    sure, possible, found = ({(n, link) for n, one in enumerate(sentences) for link in one[side]} for side in range(3))
+    wrong = alignment_error_rate([one[:2] for one in sentences], [one[2] for one in sentences])
+    if sure or found:
+        right = len(found & sure) + len(found & (sure | possible))
+        assert wrong.value == pytest.approx(1 - right / (len(found) + len(sure)))
+
+
+# === BLEU as in papers before sacreBLEU: published examples of its steps, and a calculation by hand ===
+@pytest.mark.parametrize(("language", "line", "tokens"), [
+    # the example of sacremoses' README; the ellipsis is replaced before
+    ("en", "This, is a sentence with weird» symbols… appearing everywhere¿",
+     "This , is a sentence with weird » symbols ... appearing everywhere ¿"),
+    ("en", "don't", "don &apos;t"),
+    ("fr", "l'homme", "l&apos; homme"),
+    # ordinals and abbreviations keep their dots (Moses' nonbreaking_prefix.de), ends of sentences do not
+    ("de", "Am 3. Mai, d.h. morgen, kam Dr. Kohl.", "Am 3. Mai , d.h. morgen , kam Dr. Kohl ."),
+    # all kinds of quotation marks become the same
+    ("de", "Er sagte ”ja“.", "Er sagte &quot; ja &quot; ."),
+    ("de", "rich-text format", "rich ##AT##-##AT## text format"),
+    ("en", "rich-text format", "rich-text format"),
+])  # fmt: skip
+def test_lines_as_the_tools_give_them(language, line, tokens):
+    assert line_tokenizer(language)(line) == tokens
+
+
+def test_a_score_of_moses_by_hand():
+    """Five tokens, of which the last differs: (4/5 * 3/4 * 2/3 * 1/2)^(1/4) = 0.2^(1/4)."""
+    score = moses_bleu(["ein rich-text Format"], ["ein rich-text Dokument"], "de")
+    assert score.value == pytest.approx(100 * 0.2**0.25, abs=1e-6)
+    assert score.signature.startswith("nrefs:1|case:mixed|eff:no|tok:moses-de+compounds-sacremoses-")
+    assert "|smooth:none|" in score.signature
+    score = moses_bleu(["un rich-text format"], ["un rich-text document"], "fr")
+    assert score.value == pytest.approx(0.0), "without compounds there are three tokens, and no quadruple"
+    assert "|tok:moses-fr-sacremoses-" in score.signature
+    with refused("'german'", "as", "bn", "de", by=UnknownNameError):
+        moses_bleu(["a"], ["a"], "german")
+    with refused("bleu", 1, 2):
+        moses_bleu(["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(("line", "split"), [
+    # https://nlp.stanford.edu/projects/nmt: rich-text format --> rich ##AT##-##AT## text format
+    ("rich-text format", "rich ##AT##-##AT## text format"), ("a - b -c d-", "a - b -c d-"),
+    ("Nord-Süd-Achse", "Nord ##AT##-##AT## Süd ##AT##-##AT## Achse"),
+    # perl's s///g does not look back: the second hyphen's left neighbour is used up
+    ("a-b-c", "a ##AT##-##AT## b-c"),
+])  # fmt: skip
+def test_compounds(line, split):
+    assert split_compounds(line) == split

@@ -1,4 +1,4 @@
-"""Convolutional models by hand: ByteNet, ConvS2S, SliceNet, WaveNet.
+"""Convolutional models beside their references: ByteNet, ConvS2S, WaveNet.
 
 Legend: B batch, S source length, D width or residual channels, K skip channels.
 """
@@ -10,10 +10,6 @@ import pytest
 
 from t2t.hparams.conv_s2s import conv_s2s, conv_s2s_tiny
 from t2t.hparams.wavenet import wavenet_tiny
-from t2t.layers.multi_step_attention import MultiStepAttention
-from t2t.layers.recurrent_attention import Memory
-from t2t.layers.separable_convolution import Separability, SeparableConvolution
-from t2t.layers.slice_modules import Source, attend
 from t2t.layers.wavenet import GatedBlock
 from t2t.models.conv_s2s import ConvS2s
 from t2t.models.wavenet import WaveNet
@@ -23,15 +19,7 @@ from tests.models import directional_derivatives, loss_of_reference, stepwise
 from tests.unit.models.references import UNTIED, reference_of, tiny
 from tests.unit.models.test_models_sizes import count, shapes
 
-# === ByteNet: its unfolding, its units, its size ===
-
-
-def test_the_source_is_given_a_times_its_length_and_b_more():
-    """1.2 * 5 = 6, 1.2 * 1 -> 2, 1.2 * 7 = 8.4 -> 9, each and 1 more; zeros after that, whatever the padding."""
-    encoded = numpy(tiny("byte_net").encode({"inputs": batch(sources=(5, 1, 7), widths=(12, 0))["inputs"]}))
-    assert encoded.shape[1] == 16  # 1.2 * 12 -> 15 and 1
-    assert [int((row != 0).any(axis=1).sum()) for row in encoded] == [7, 3, 10]
-    assert [int(np.flatnonzero((row != 0).any(axis=1))[-1]) for row in encoded] == [6, 2, 9]
+# === ByteNet: long targets, size ===
 
 
 def test_a_target_may_be_longer_than_what_it_unfolds_over():
@@ -47,7 +35,7 @@ def test_parameters_of_a_cascade_by_hand():
     assert sum(np.size(v) for v in block.variables) == 2 * (3 * 8 * 8 + 16) + 16
 
 
-# === ConvS2S: its scales; gradients against its reference ===
+# === ConvS2S: gradients against its reference, initial weights ===
 
 
 @pytest.mark.parametrize(
@@ -71,20 +59,6 @@ def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by
     assert checked > {"encoder", "decoder", "target_embedding", "target_positions"}
 
 
-def test_contexts_grow_with_the_root_of_the_sentence_by_hand():
-    """Keys all alike: a_ij = 1/m. Values 6 and 2: c = sqrt(2) * 4. Of three kept ones 6, 2, 4: sqrt(3) * 4."""
-    layer = MultiStepAttention(1, 1)
-    layer.build((None, None, 1))
-    for part in (layer.query, layer.context):
-        part.kernel.assign([[[1.0]]])
-        part.length.assign([1.0])
-    values = np.array([[6.0, 2.0, 4.0]], np.float32)[..., None]
-    for words, expected in ((2, np.sqrt(2) * 4), (3, np.sqrt(3) * 4)):
-        memory = Memory(np.ones((1, 3, 1), np.float32), values, np.arange(3)[None] < words)
-        found = layer(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32), memory)
-        np.testing.assert_allclose(numpy(found).item(), expected * 0.5**0.5, rtol=1e-6)
-
-
 def test_hidden_states_keep_about_their_variance_through_twenty_layers():
     model = ConvS2s(conv_s2s().replace(hidden_size=64, dropout=0.0), tokens_spec())
     ids = batch(sources=(60,), targets=(60,))["inputs"]
@@ -100,32 +74,6 @@ def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
     assert abs(numpy(model.source_embedding(np.arange(500)[None]) * 0.1).std() - 0.1) < 2e-3
     assert abs(numpy(model.target_positions.table).std() - 0.1) < 2e-3
     assert tiny("conv_s2s", max_length=16).longest_sequence == 16
-
-
-# === SliceNet: sizes of its convolutions, groups of channels, attention ===
-
-
-def test_groups_of_super_separable_convolutions_do_not_meet_but_2_after_3_do():
-    x_BTC = np.zeros((1, 1, 6), np.float32)
-    x_BTC[..., 0] = 1.0
-    seen = x_BTC
-    for groups, reached in (
-        (3, [True] * 2 + [False] * 4),
-        (2, [True] * 3 + [False] * 3),
-        (3, [True] * 4 + [False] * 2),
-    ):
-        layer = SeparableConvolution(6, 1, Separability(groups=groups), name="convolution")
-        layer.build((None, None, 6))
-        seen = numpy(layer(np.asarray(seen, np.float32)))
-        assert (seen[0, 0] != 0).tolist() == reached
-
-
-def test_attention_by_hand():
-    """D 4, so products are halved: query 2 e_1 and keys 0, e_1 ln 3: weights 1/4 and 3/4; a third key is padding."""
-    e_1 = np.array([1.0, 0.0, 0.0, 0.0], np.float32)
-    hidden = np.stack([0 * e_1, np.log(3.0).astype(np.float32) * e_1, 9 * e_1])[None]
-    found = attend(2 * e_1[None, None], Source(hidden, np.array([[True, True, False]])), "")
-    np.testing.assert_allclose(numpy(found)[0, 0], 0.75 * np.log(3.0) * e_1, rtol=1e-6)
 
 
 # === WaveNet without inputs, in long decoding, by hand, and in learning ===

@@ -83,14 +83,6 @@ def test_classes_are_those_of_an_independent_model():
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_answers_begin_from_the_command_of_the_problem():
-    model = tiny("multi_model")
-    features = batch(targets=(4, 4, 4))
-    before = numpy(model(features))
-    model.command.vector.assign(-np.asarray(model.command.vector))
-    assert (np.abs(numpy(model(features)) - before) > 1e-3).any(axis=-1).all()
-
-
 def test_one_body_of_words_and_classes():
     """Each problem has separate modalities and a command id; classes are predicted as by a model of classes alone."""
     words = dataclasses.replace(tokens_spec(), name="words")
@@ -129,12 +121,6 @@ def test_the_model_of_each_problem_is_the_same_model():
     for view in views:
         np.testing.assert_array_equal(view(features), alone(features))
     assert model.vocabulary_weights({"a.inputs", "a.targets"}) == alone.vocabulary_weights({"inputs", "targets"})
-
-
-def test_without_it_each_problem_has_its_own():
-    model = Transformer(tiny_hparams(), spec_of(a=20, b=20))
-    a, b = (model.for_problem(name) for name in "ab")
-    assert a.target_embedding is not b.target_embedding
 
 
 def test_other_features_are_refused():

@@ -1,4 +1,4 @@
-"""Recurrent models: cells, caches, dropout, several problems; Neural GPUs against references and by hand.
+"""Recurrent models: cells, caches, dropout, several problems; Neural GPUs.
 
 Legend: B batch, S source length, T target length, P positions, R rows of the state, D width.
 """
@@ -11,13 +11,12 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
-from t2t.layers.conv_gru import DiagonalConvGru, hard_sigmoid, hard_tanh, saturating_sigmoid, saturation, shifted
 from t2t.layers.costs import Costed
 from t2t.layers.recurrent import RecurrentLayer
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from t2t.registry import MODELS
 from t2t.specs.features import ProblemSpec
-from tests.builders import batch, numpy, padded, randomise, tokens_spec, weights_of
+from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.errors import refused
 from tests.models import (
     check_dropout_follows_its_seed,
@@ -84,6 +83,7 @@ def test_a_problem_without_inputs_is_refused():
 # === Several problems ===
 
 
+@pytest.mark.parametrize("attention", ["bahdanau"], indirect=True)
 def test_problems_with_decoders_of_their_own_share_the_encoder_alone(attention):
     one, other = (dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
     both = lstm(attention, spec=ProblemSpec(name="one-other", members=(one, other)), shared_decoder=False)
@@ -133,7 +133,7 @@ def test_the_mean_of_many_columns_is_as_exact_in_half_precision_as_its_type():
     np.testing.assert_allclose(numpy(model.encode(features)), expected, rtol=2**-8)
 
 
-# === Neural GPUs against independent ones in numpy, and by hand ===
+# === Neural GPUs against independent ones in numpy ===
 
 SHAPES = [
     {}, {"num_hidden_layers": 2, "state_rows": 3}, {"steps_per_position": 2, "kernel_size": 5}, {"state_rows": 2},
@@ -177,48 +177,6 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model(name
         np.testing.assert_allclose(found, expected, rtol=5e-3, atol=2e-3, err_msg=path)
 
 
-def test_nonlinearities_by_hand():
-    """1.2 / (1 + e^-1) - 0.1 = 0.77727; 1.2 / (1 + e^3) - 0.1 = -0.04309, below 0."""
-    x = np.array([-120.0, -3.0, 0.0, 1.0, 120.0], np.float32)
-    np.testing.assert_allclose(saturating_sigmoid(x), [0.0, 0.0, 0.5, 0.777270, 1.0], rtol=1e-5)
-    x = np.array([-2.0, -1.0, -0.5, 0.0, 0.8, 1.0, 1.5], np.float32)
-    np.testing.assert_allclose(hard_sigmoid(x), [0.0, 0.0, 0.25, 0.5, 0.9, 1.0, 1.0], rtol=1e-6)
-    np.testing.assert_allclose(hard_tanh(x), [-1.0, -1.0, -0.5, 0.0, 0.8, 1.0, 1.0], rtol=1e-6)
-    np.testing.assert_allclose(saturation(x), (1.1 + 0.1 + 0.1 + 0.6) / 7, rtol=1e-5)
-
-
-def test_a_shift_by_hand():
-    """Five channels: three stay, one goes ahead, one back."""
-    x = np.arange(15, dtype=np.float32).reshape(1, 3, 1, 5)
-    assert numpy(shifted(x))[0, :, 0].tolist() == [[0, 1, 2, 0, 9], [5, 6, 7, 3, 14], [10, 11, 12, 8, 0]]
-
-
-def test_an_open_gate_carries_a_channel_along_and_off_the_end():
-    """With update gates at 1, n steps take what moves ahead off the end, and leave what stays."""
-    model = tiny("diagonal_neural_gpu", hidden_size=3)
-    for variable in model.variables:
-        if "unit_0" in variable.path:
-            variable.assign(np.zeros(variable.shape))
-    model.units[0].gates_bias.assign([0.0, 0.0, 0.0, 5.0, 5.0, 5.0])
-    x = np.array([[[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.7, 0.8, 0.9]]], np.float32)
-    state = keras.ops.convert_to_tensor(x[:, :, None])
-    step = model.units[0].stepper()
-    for _ in range(2):
-        state, _ = step(state, None)
-    np.testing.assert_allclose(state[0, :, 0], [[0.1, 0, 0.9], [0.4, 0, 0], [0.7, 0.2, 0]], atol=1e-6)
-
-
-def test_saturation_by_hand():
-    """Gates of 5 are 4.1 too far each, the candidate of 0 is not: (2 * (4.1 + 4.1) / 2 + 0) / 3."""
-    unit = DiagonalConvGru(2, 1, 3, 0.0)
-    unit.build()
-    for variable in unit.variables:
-        variable.assign(np.zeros(variable.shape))
-    unit.gates_bias.assign([5.0] * 4)
-    _, saturated = unit.stepper()(np.ones((1, 2, 1, 2), np.float32), None)
-    np.testing.assert_allclose(saturated, np.full((1, 2, 1), 2 * 4.1 / 3), rtol=1e-5)
-
-
 def test_gates_begin_as_the_papers_do():
     for name, gates in (("neural_gpu", [1.0] * 6), ("diagonal_neural_gpu", [0.5] * 3 + [0.7] * 3)):
         model_class = MODELS.get(name)
@@ -248,7 +206,7 @@ def test_a_graph_of_unknown_sizes_takes_any(name):
         np.testing.assert_allclose(numpy(traced(inputs)), numpy(model({"inputs": inputs})), rtol=1e-4, atol=1e-5)
 
 
-# === The Extended and the Markovian Neural GPU by hand ===
+# === The Extended Neural GPU ===
 
 
 def silenced(width=3):
@@ -258,45 +216,6 @@ def silenced(width=3):
         if "unit_0" in variable.path:
             variable.assign(np.zeros(variable.shape))
     return model
-
-
-def test_gates_that_are_half_open_halve_the_memory_at_every_step():
-    """Three positions take three encoder steps; the word at t is written after t + 1 decoder steps."""
-    model = silenced()
-    source = np.array([[4, 7, 1]], np.int32)
-    hidden = numpy(model.body({"inputs": source, "targets": source}))[0]
-    vectors = numpy(model.source_embedding(source))[0]
-    np.testing.assert_allclose(hidden, vectors * 0.5 ** np.array([[4], [5], [6]]), rtol=1e-5)
-
-
-@pytest.mark.parametrize(("tap", "is_read"), [(0, True), (1, False), (2, False)])
-def test_the_word_before_stands_on_the_tape_at_its_own_position(tap, is_read):
-    """Gates that are closed make the memory tanh of what the candidate reads: the tape one back, here, one ahead."""
-    model = silenced()
-    unit, targets = model.decoder.units[0], np.array([[5, 9, 1]], np.int32)
-    unit.gates_bias.assign([0.0] * 3 + [-9.0] * 3)
-    kernel = np.zeros(unit.candidate_kernel.shape)
-    kernel[tap, 0, 3:] = np.eye(3)
-    unit.candidate_kernel.assign(kernel)
-    hidden = numpy(model.body({"inputs": np.array([[4, 7, 1]], np.int32), "targets": targets}))[0]
-    before = np.concatenate([np.zeros((1, 3)), numpy(model.target_embedding(targets))[0, :2]])
-    np.testing.assert_allclose(hidden, np.tanh(before) if is_read else np.zeros((3, 3)), rtol=1e-5, atol=1e-7)
-
-
-def test_words_beyond_the_memory_are_written_by_its_last_position_and_not_kept():
-    """Of a source of two positions: whatever the third word was, what follows is the same."""
-    model = tiny("extended_neural_gpu", unfolding_factor=1.0, unfolding_offset=0)
-    inputs = padded([[4, 1], [4, 1]], 6)
-    logits = numpy(model({"inputs": inputs, "targets": padded([[5, 6, 7, 8, 1], [5, 6, 9, 8, 1]])}))
-    np.testing.assert_array_equal(logits[0], logits[1])
-    logits = numpy(model({"inputs": inputs, "targets": padded([[5, 6, 7, 8, 1], [5, 3, 7, 8, 1]])}))
-    assert (np.abs(logits[0] - logits[1]).max(axis=1) > 1e-4).tolist() == [False, False, True, True, True]
-
-
-def test_a_word_of_the_markovian_one_depends_on_the_word_before_it_and_on_no_other():
-    model, inputs = tiny("markovian_neural_gpu"), padded([[4, 7, 1], [4, 7, 1]])
-    logits = numpy(model({"inputs": inputs, "targets": padded([[5, 6, 7, 8, 1], [5, 3, 7, 8, 1]])}))
-    assert (np.abs(logits[0] - logits[1]).max(axis=1) > 1e-4).tolist() == [False, False, True, False, False]
 
 
 def test_each_step_of_the_decoder_drops_other_values():

@@ -4,13 +4,13 @@ Letters: D width, V vocabulary, C channels, k positions of a window, g groups; i
 the paper: N layers in each stack, d model width, d_ff inner width, h heads, d_k and d_v channels of a key and a value.
 """
 
+import functools
 import math
 import re
 from pathlib import Path
 
 import pytest
 
-from t2t.models.transformer import Transformer
 from t2t.registry import MODELS
 from t2t.runs.names import get_hparams
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -306,11 +306,9 @@ def as_trained(name):
     return by_hand(**(BASE | SETS[name][0]), pieces=PIECES_PADDED, biases=True, target_spaces=32)
 
 
+@functools.cache
 def parameters(name, pieces=PIECES):
-    """Returns the number of the model's weights, without initializing them, which would take seconds."""
-    with shapes_alone():
-        model = Transformer(get_hparams(name), tokens_spec(pieces, pieces))
-        return sum(math.prod(variable.shape) for variable in model.variables)
+    return count(shapes("transformer", name, tokens_spec(pieces, pieces)))
 
 
 @pytest.mark.parametrize("name", SETS)

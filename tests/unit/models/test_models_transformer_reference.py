@@ -9,7 +9,6 @@ import pytest
 
 from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.layers.attention_record import recorded_attention
-from t2t.layers.positions import SinusoidalPositions, sinusoids
 from t2t.models.transformer_bart import TransformerBart
 from tests.builders import batch, numpy, padded, randomise, rows, tiny_transformer, tokens_spec, weights_of
 from tests.errors import refused
@@ -242,22 +241,9 @@ def test_each_side_has_positions_and_a_norm_of_its_own():
     assert numpy(alone({"targets": batch(widths=(0, 8))["targets"]})).shape[-1] == alone.spec.targets.vocab_size
 
 
-def test_a_first_position_is_where_others_have_it():
-    layer = SinusoidalPositions(6, "split", first=2)
-    np.testing.assert_allclose(numpy(layer(np.zeros((1, 4, 6), "float32")))[0], sinusoids(6, 6, "split")[2:], atol=1e-6)
-    np.testing.assert_array_equal(sinusoids(4, 6, "split", first=2), sinusoids(6, 6, "split")[2:])
-
-
 def test_an_id_that_the_vocabulary_lacks_begins_no_targets():
     with refused("target_start_id=900", "0", "12"):
         tiny_transformer(target_start="id", target_start_id=900)
-
-
-def test_what_begins_targets_is_that_token():
-    model = tiny_transformer(target_start="id", target_start_id=4)
-    embedding = model.target_embedding
-    found = numpy(embedding.before(keras.ops.convert_to_tensor([[0, 3, 0]])))
-    np.testing.assert_array_equal(found, numpy(embedding(keras.ops.convert_to_tensor([[4, 3, 4]]))))
 
 
 # === Recorded attention weights are each softmax of independent models ===

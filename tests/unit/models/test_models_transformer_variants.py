@@ -15,7 +15,6 @@ from t2t.hparams.lstm import lstm_seq2seq
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.universal_transformer import universal_transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.attention_record import recorded_attention
 from t2t.layers.costs import Costed, gathered_costs
 from t2t.layers.depth_recurrence import Halting, Recurrence
 from t2t.models.lstm import LstmSeq2seq
@@ -24,37 +23,12 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_lm import TransformerLm
 from tests.builders import batch, numpy, padded, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
 from tests.errors import refused
-from tests.models import dropout_seed, loss_of_reference, stepwise
-from tests.unit.models.references import FULL, MASKED, reference_of, tiny
+from tests.models import dropout_seed, stepwise
+from tests.unit.models.references import MASKED, reference_of, tiny
 
 # === Inputs and targets as one sequence ===
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
-
-
-def test_what_each_position_looks_at_is_the_hand_made_mask():
-    """Two inputs, padding, and three target positions, the first of which is a zero vector."""
-    features = {"inputs": padded([[5, 1]], 3), "targets": padded([[4, 7, 1]])}
-    inputs_see_each_other = [[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
-    inputs_see_those_before = [[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
-    targets = [[1, 1, 0, 1, 0, 0], [1, 1, 0, 1, 1, 0], [1, 1, 0, 1, 1, 1]]
-    for mode, inputs in ((FULL, inputs_see_each_other), (MASKED, inputs_see_those_before)):
-        with recorded_attention() as record:
-            tiny("transformer_prepend", prepend_mode=mode).body(features)
-        assert len(record) == 2
-        for (weights_BHPP,) in record.values():
-            looked_at = numpy(weights_BHPP)[0].max(axis=0) > 0
-            np.testing.assert_array_equal(np.delete(looked_at, 2, axis=0), np.array([*inputs, *targets], bool))
-
-
-@pytest.mark.parametrize("mode", [MASKED, FULL])
-def test_the_loss_is_that_of_the_targets_alone(mode):
-    model = tiny("transformer_prepend", prepend_mode=mode, label_smoothing=0.0)
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 7))
-    loss, tokens = total_loss(model, features)
-    assert tokens == sum(TARGETS)
-    expected = loss_of_reference(lambda weights: reference_of(model, weights), features)
-    np.testing.assert_allclose(loss, expected(weights_of(model)), rtol=1e-5)
 
 
 def test_steps_of_hypotheses_that_each_search_alone_are_the_whole_pass():
@@ -162,17 +136,6 @@ def test_the_layout_of_sinusoids_counts_with_any_positions_since_steps_have_them
         for layout in ("interleaved", "split")
     )
     assert np.abs(paper - split).max() > 1e-3
-
-
-def test_each_step_of_the_recurrence_keeps_keys_and_values():
-    model = tiny("universal_transformer", **ACT)
-    cache = model.init_cache(model.encode({"inputs": batch()["inputs"]}), 3, 5)
-    step = "universaltransformer/decoder/layer_0/self_attention"
-    parent, _, name = step.rpartition("/")
-    found = {path.replace("/self_attention/self_attention", "/self_attention") for path in cache.keys_values}
-    assert len(cache.keys_values) == 4
-    assert {path.rpartition("/")[0].rpartition("/")[2] for path in found} == {f"step_{i}" for i in range(4)}
-    assert all(path.startswith(parent) and path.endswith(name) for path in cache.keys_values)
 
 
 def test_paths_of_weights_are_a_format_and_stay():

@@ -12,7 +12,7 @@ from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.scores import SCORE, parse_score, score_filter
 from t2t.problems.filters.selection import EMPTY, drop_reasons
 from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
-from t2t.problems.text_files import TextFilesOptions
+from t2t.problems.text_files import Text2TextFiles, TextFilesOptions
 from t2t.runs.names import get_problem
 from tests.errors import refused
 
@@ -33,11 +33,10 @@ def test_both_sides_must_be_in_their_language():
     assert kept_by_language(pairs) == pairs[:1]
     assert kept_by_language(pairs, source="") == [pairs[0], pairs[2], pairs[4]]
     assert kept_by_language([(ENGLISH, 3)]) == [(ENGLISH, 3)], "what is no text passes"
-    reasons = [one.reason for one in language_filters(OPTIONS, {"inputs": "en", "targets": "de"})]
+    problem = Text2TextFiles(filter_language=True, source_language="en", target_language="de")
+    reasons = [one.reason for one in problem.sample_filters()]
     assert reasons == ["with a source in another language than en", "with a target in another language than de"]
-
-
-def test_a_script_or_country_in_a_code_does_not_count():
+    # A script or country in a code does not count.
     assert kept_by_language([(CHINESE, GERMAN)], "zh-TW", "DE_at") == [(CHINESE, GERMAN)]
 
 
@@ -125,7 +124,7 @@ def test_every_option_has_its_filter_whose_reason_has_its_value():
 
 
 @pytest.mark.parametrize(("option", "value", "allowed"), [
-    *(("filter_length_ratio", -1.0, 0), ("filter_min_words", -1, 0), ("filter_letters", 1.5, 1)),
+    *(("filter_length_ratio", -1.0, 0), ("filter_min_words", -1, 0), ("filter_letters", 1.5, 1.0)),
     *(("filter_duplicates", "both", "source"), ("filter_language", "yes", "bool")),
 ])  # fmt: skip
 def test_values_that_no_option_has(option, value, allowed):
@@ -133,29 +132,22 @@ def test_values_that_no_option_has(option, value, allowed):
         FilterOptions(**{option: value})
 
 
-def test_a_score_is_a_column_of_a_line():
+def test_a_score_is_a_column_of_a_line_and_the_threshold_itself_is_kept():
     assert parse_score("0.25", 1, "f") == 0.25
     assert parse_score("a b\tc d\t-1e-3\tmore", 3, "f") == -0.001
     assert parse_score(" 7 ", 1, "f") == 7
+    one = score_filter(0.5)
+    assert [score for score in (0.4, 0.5, 0.6) if one.keeps({SCORE: score})] == [0.5, 0.6]
+    assert one.reason == "with a score below 0.5"
 
 
 @pytest.mark.parametrize(("line", "column", "found"), [
-    ("a\tb", 3, 2),
-    ("0.5", 2, 1),
-    ("a\tb", 2, "'b'"),
-    ("", 1, "''"),
-    ("nan", 1, "'nan'"),
+    ("a\tb", 3, 2), ("0.5", 2, 1), ("a\tb", 2, "'b'"), ("", 1, "''"), ("nan", 1, "'nan'"),
     ("x" * 50, 1, f"'{'x' * 40}'"),
 ])  # fmt: skip
 def test_lines_without_a_score_are_named(line, column, found):
     with refused("scores.txt,", "1,234,", found, "--train_score_column"):
         parse_score(line, column, "scores.txt, line 1,234")
-
-
-def test_the_threshold_itself_is_kept():
-    one = score_filter(0.5)
-    assert [score for score in (0.4, 0.5, 0.6) if one.keeps({SCORE: score})] == [0.5, 0.6]
-    assert one.reason == "with a score below 0.5"
 
 
 @pytest.mark.parametrize(("text", "names"), [

@@ -95,16 +95,13 @@ def test_what_is_wrong_with_a_sample_is_named(problem, change, names):
     assert "dict" in made.sample_fault([])
 
 
-def test_frames_of_another_size_are_resized_one_by_one():
+def test_frames_of_another_size_are_resized_one_by_one_and_image_files_as_a_model_reads_them(tmp_path):
     problem = Clips()
     problem.with_encoders(problem.build_encoders(None))
     clip = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3)).astype(np.uint8)
     (encoded,) = problem.encode_samples([{"inputs": clip, "targets": "b"}])
     assert int(encoded["targets"]) == 1
     np.testing.assert_array_equal(encoded["inputs"], [resized(frame, 2, 4) for frame in clip])
-
-
-def test_an_image_file_is_read_as_a_model_reads_it(tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (28, 28, 1)).astype(np.uint8)
     (tmp_path / "a.png").write_bytes(png_file(image))
     (tmp_path / "b.png").write_bytes(png_file(image.repeat(2, 0).repeat(2, 1)))

@@ -270,13 +270,12 @@ def test_data_has_no_tags_of_its_texts(texts, registered_problems):
     (TagEnde, TAGS | {"vocab_kind": "word_list"}, ["word_list"]),
     (TagEnde, TAGS | {"vocab_kind": "byte"}, ["byte", "<2de>"]),
 ])  # fmt: skip
-def test_what_has_no_tags_is_refused_by_name(texts, registered_problems, problem, options, names):
+def test_tags_are_refused_where_there_are_none_or_where_they_would_change(
+    texts, registered_problems, problem, options, names
+):
     with refused(*names):
         generate(problem(**options), texts / "data", texts, workers=1)
     assert not (texts / "data" / problem.name).exists()
-
-
-def test_tags_do_not_go_with_what_would_change_them(registered_problems):
     with refused("--language_tags=en,de,fr", "--subword_sampling=0.1"):
         TagEnde(**TAGS, subword_sampling=0.1)
     for suffix in ("_copy", "_masked"):

@@ -36,11 +36,21 @@ def test_the_treebanks_own_folders(source, tmp_path, inside):
     assert list(problem.generate_samples("train", source)) == [CAT_SAMPLE, DOG_SAMPLE, CAT_SAMPLE] + [DOG_SAMPLE] * 19
     assert list(problem.generate_samples("dev", source)) == [CAT_SAMPLE]
     assert list(problem.generate_samples("test", source)) == [DOG_SAMPLE]
+    found = WsjParsing().raw_files(tmp_path)
+    assert len(found) == 23
+    assert found["train trees 0"] == tmp_path / inside / "02/wsj_0200.mrg"
+    assert found["test trees 0"] == tmp_path / inside / "23/wsj_2301.mrg"
+    assert WsjParsing().raw_files(tmp_path / "nothing") == {}
 
 
-def test_a_file_of_trees_a_line(source, tmp_path):
+def test_files_of_trees_a_line_with_and_without_annotations(source, tmp_path):
     (tmp_path / "wsj_dev.trees.gz").write_bytes(gzip.compress((DOG + DOG).encode()))
     assert list(WsjParsing().generate_samples("dev", source)) == [DOG_SAMPLE] * 2
+    (tmp_path / "t").write_text(DOG)
+    problem = ParsingTrees(train_trees=str(tmp_path / "t"), dev_trees="b", keep_annotations=True)
+    (kept,) = problem.generate_samples("train", source)
+    assert kept == {"inputs": "A dog runs *", "targets": "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"}
+    assert [path.name for path in problem.raw_files(tmp_path).values()] == ["t", "b"]
 
 
 def test_further_trees_are_learnt_from_and_nothing_else(source, tmp_path):
@@ -62,25 +72,12 @@ def test_no_trees(source):
         list(problem.generate_samples("dev", source))
     with refused("--dev_trees", "--train_trees"):
         list(ParsingTrees(train_trees="x").generate_samples("dev", source))
+    (source.tmp_dir / "t").write_text("( (S (-NONE- *)) )\n")  # trees without words have no labels
+    files = dict.fromkeys(("train_trees", "dev_trees"), f"{source.tmp_dir}/t")
+    with refused("parsing_trees:"):
+        get_problem("parsing_trees", files).build_encoders(source)
     assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
     assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
-
-
-def test_annotations_stay_where_asked_for(source, tmp_path):
-    (tmp_path / "t").write_text(DOG)
-    (kept,) = ParsingTrees(train_trees=str(tmp_path / "t"), keep_annotations=True).generate_samples("train", source)
-    assert kept == {"inputs": "A dog runs *", "targets": "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"}
-
-
-def test_the_files_that_are_read_are_known(tmp_path):
-    wsj_folder(tmp_path / "wsj")
-    found = WsjParsing().raw_files(tmp_path)
-    assert len(found) == 23
-    assert found["train trees 0"] == tmp_path / "wsj/02/wsj_0200.mrg"
-    assert found["test trees 0"] == tmp_path / "wsj/23/wsj_2301.mrg"
-    assert WsjParsing().raw_files(tmp_path / "nothing") == {}
-    named = ParsingTrees(train_trees="a", dev_trees="b").raw_files(tmp_path)
-    assert [path.name for path in named.values()] == ["a", "b"]
 
 
 def test_every_label_has_an_id(source, tmp_path, caplog):
@@ -98,13 +95,6 @@ def test_every_label_has_an_id(source, tmp_path, caplog):
     pieces = [labels.piece(number) for number in range(labels.vocab_size)]
     assert pieces[3:5] == ["/S", "S"]  # which occur most often
     assert pieces[-5:] == ["/FRAG", "/X", "FRAG", "UH", "X"]  # which no training tree has
-
-
-def test_trees_without_words_have_no_labels(source, tmp_path):
-    (tmp_path / "t").write_text("( (S (-NONE- *)) )\n")
-    problem = get_problem("parsing_trees", {"train_trees": str(tmp_path / "t"), "dev_trees": str(tmp_path / "t")})
-    with refused("parsing_trees:"):
-        problem.build_encoders(source)
 
 
 def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):
@@ -189,15 +179,13 @@ def test_vocabularies_that_do_not_mark_words_have_no_positions_of_words():
 
 
 # === Given outputs ===
-
-
 @pytest.fixture
 def parser():
     problem = ParsingTrees(train_trees="a", dev_trees="b")
     return problem.with_encoders({"targets": TokenEncoder(["S", "NP", "DT", "NN", "VP", "VBZ", "/S", "/NP", "/VP"])})
 
 
-def test_given_trees_are_read_as_the_labels_that_are_learnt(parser):
+def test_given_trees_are_read_as_labels_and_outputs_become_trees_over_the_words_of_the_input(parser):
     labels = DOG_SAMPLE["targets"]
     written = parser.finish(DOG_SAMPLE["inputs"], labels).text
     for given in (written, DOG.strip(), f" {written} ", labels):
@@ -206,6 +194,11 @@ def test_given_trees_are_read_as_the_labels_that_are_learnt(parser):
     kept = ParsingTrees(train_trees="a", dev_trees="b", keep_annotations=True)
     assert kept.read_target(DOG, "A dog runs *") == "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"
     assert parser.read_target("", "") == ""
+    problem = ParsingTrees(train_trees="a", dev_trees="b")
+    problem.with_encoders({"targets": TokenEncoder(["S", "NP", "NN", "/S", "/NP"])})
+    assert problem.finish("a dog", "S NP NN NN /NP /S") == Finished("(TOP (S (NP (NN a) (NN dog))))", False)
+    assert problem.finish("a dog", "S NP NN NN") == Finished("(TOP (S (NP (NN a) (NN dog))))", True)
+    assert problem.finish(" ", "S") == Finished("")
 
 
 @pytest.mark.parametrize(("tree", "names"), [
@@ -219,11 +212,3 @@ def test_what_is_no_tree_over_the_words_is_said(parser, tree, names):
     with refused(*names) as caught:
         parser.read_target(tree, "dog runs")
     assert repr(tree) in str(caught.value)
-
-
-def test_outputs_become_trees_over_the_words_of_the_input():
-    problem = ParsingTrees(train_trees="a", dev_trees="b")
-    problem.with_encoders({"targets": TokenEncoder(["S", "NP", "NN", "/S", "/NP"])})
-    assert problem.finish("a dog", "S NP NN NN /NP /S") == Finished("(TOP (S (NP (NN a) (NN dog))))", False)
-    assert problem.finish("a dog", "S NP NN NN") == Finished("(TOP (S (NP (NN a) (NN dog))))", True)
-    assert problem.finish(" ", "S") == Finished("")

@@ -36,15 +36,12 @@ IMAGE = np.array([[1, 2, 3], [4, 5, 6]], np.uint8)[:, :, None]
 @pytest.mark.parametrize(("place", "expected"), [
     ((0, 0), [[0, 0, 0], [0, 1, 2]]), ((1, 1), [[1, 2, 3], [4, 5, 6]]), ((2, 1), [[4, 5, 6], [0, 0, 0]]),
 ])  # fmt: skip
-def test_a_crop_by_hand(place, expected):
+def test_a_crop_and_a_flip_by_hand(place, expected):
     cropped = RandomCrop(padding=1)({"inputs": IMAGE}, Draws(place))["inputs"]
     assert cropped.dtype == np.uint8
     assert cropped[:, :, 0].tolist() == expected
-
-
-@pytest.mark.parametrize(("drawn", "expected"), [(0.4, [[3, 2, 1], [6, 5, 4]]), (0.5, [[1, 2, 3], [4, 5, 6]])])
-def test_a_flip_by_hand(drawn, expected):
-    assert RandomFlip()({"inputs": IMAGE}, Draws(drawn))["inputs"][:, :, 0].tolist() == expected
+    for drawn, flipped in ((0.4, [[3, 2, 1], [6, 5, 4]]), (0.5, [[1, 2, 3], [4, 5, 6]])):
+        assert RandomFlip()({"inputs": IMAGE}, Draws(drawn))["inputs"][:, :, 0].tolist() == flipped
 
 
 def test_places_and_flips_are_equally_likely():
@@ -76,10 +73,8 @@ def test_a_part_of_an_image_is_resized_to_its_size(place, value):
     part = RandomResizedCrop()({"inputs": quarters}, Parts(*place))["inputs"]
     assert part.dtype == np.uint8
     np.testing.assert_array_equal(part, np.full((4, 4, 1), value))
-
-
-def test_where_no_part_fits_an_image_stays_whole():
-    np.testing.assert_array_equal(RandomResizedCrop()({"inputs": IMAGE}, Parts(area=9.0))["inputs"], IMAGE)
+    whole = RandomResizedCrop()({"inputs": IMAGE}, Parts(area=9.0))["inputs"]
+    np.testing.assert_array_equal(whole, IMAGE)  # where no part fits
 
 
 def test_parts_have_the_areas_and_proportions_that_they_may_have():
@@ -201,22 +196,17 @@ def test_the_variant_reads_the_targets_twice_and_hides_them():
     assert problem.base.masking() is None
 
 
-def test_bytes_have_no_unknown_word_but_one_that_texts_do_not_have():
-    problem = get_problem("languagemodel_files_masked").with_encoders({"targets": ByteEncoder()})
-    assert problem.masking() == TokenMasking(vocab_size=258, mask_id=2)
-    assert ByteEncoder().encode("\0") == [2]
-
-
 def test_a_vocabulary_whose_every_id_may_occur_is_refused():
     pieces = ["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS)]
     problem = get_problem("languagemodel_files_masked").with_encoders({"targets": SubwordEncoder(pieces)})
     with refused("languagemodel_files_masked:", "subword", "--vocab_kind=sentencepiece,", "byte", "token"):
         problem.masking()
-
-
-def test_what_is_hidden_is_not_swapped():
+    # Bytes have no unknown word, but one that texts do not have.
+    problem = get_problem("languagemodel_files_masked").with_encoders({"targets": ByteEncoder()})
+    assert problem.masking() == TokenMasking(vocab_size=258, mask_id=2)
+    assert ByteEncoder().encode("\0") == [2]
     with refused("text2text_files_masked_rev:", "_masked"):
-        get_problem("text2text_files_masked_rev")
+        get_problem("text2text_files_masked_rev")  # what is hidden is not swapped
 
 
 # === Sources of samples ===
@@ -239,12 +229,8 @@ def test_what_is_cached_is_computed_once_in_a_generation(origin, tmp_path):
     apart = Source(tmp_path, random.Random(1))
     assert apart.cached("train-parts", compute) == [["a", 1, None]]
     assert len(calls) == 3
-
-
-def test_a_cache_that_is_damaged_is_computed_again(origin, tmp_path):
-    origin.cached("train-parts", lambda: [1, 2])
-    path = tmp_path / "train-parts.json"
-    path.write_text(path.read_text().replace("2", "3", 1))
+    path = tmp_path / "train-parts.json"  # which is damaged
+    path.write_text(path.read_text().replace("1", "3", 1))
     assert [origin.cached("train-parts", lambda: [4]) for _ in range(2)] == [[4], [4]]
 
 

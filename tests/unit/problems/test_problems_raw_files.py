@@ -54,11 +54,9 @@ WIKITEXT = {
     for word in ("train", "valid", "test")
 }
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
-LM1B_FILES = {
-    f"{LM1B}/training-monolingual.tokenized.shuffled/news.en-0000{n}-of-00100": f"Train {n} .\n" for n in (1, 2)
-} | {
-    f"{LM1B}/heldout-monolingual.tokenized.shuffled/news.en.heldout-0000{n}-of-00050": f"Held out {n} .\n"
-    for n in (0, 1, 2)
+SHUFFLED = "monolingual.tokenized.shuffled/news.en"
+LM1B_FILES = {f"{LM1B}/training-{SHUFFLED}-0000{n}-of-00100": f"Train {n} .\n" for n in (1, 2)} | {
+    f"{LM1B}/heldout-{SHUFFLED}.heldout-0000{n}-of-00050": f"Held out {n} .\n" for n in (0, 1, 2)
 }
 
 STORIES = """1 Mary moved to the bathroom.
@@ -114,14 +112,10 @@ def flat_images(count, *shape, first=0):
 
 def mnist(folder, train=36, test=10):
     """The label of image n is n modulo 10."""
-    sizes = {"train": train, "t10k": test}
-    return {
-        folder + name: content
-        for stem, size in sizes.items()
-        for name, content in mnist_files(
-            flat_images(size, 28, 28), np.arange(size, dtype=np.uint8) % 10, [stem]
-        ).items()
-    }
+    files = {}
+    for stem, size in (("train", train), ("t10k", test)):
+        files |= mnist_files(flat_images(size, 28, 28), np.arange(size, dtype=np.uint8) % 10, [stem])
+    return {folder + name: content for name, content in files.items()}
 
 
 def numbered(numbers):
@@ -278,8 +272,7 @@ def fashion(count):
 
 
 def glue(label, *sides):
-    example = dict.fromkeys(sides, "A  text.") | {"label": label, "idx": 0}
-    return [example]
+    return [dict.fromkeys(sides, "A  text.") | {"label": label, "idx": 0}]
 
 
 def each(*splits, of):
@@ -343,9 +336,6 @@ def test_imagenet_is_cut_to_its_middle_and_named_by_tfds(source, prepared_tfds):
     assert encoded["inputs"].shape == (32, 32, 3)
     assert encoded["inputs"].min() > 150  # JPEG smears a little; squashed, half of it would be black
     assert sample["targets"] == problem.decode_target(encoded["targets"]) == "n01443537"
-
-
-def test_classes_that_tfds_does_not_tell_are_named(source):
     with refused("mine:", "nowhere:"):
         class_names("mine", "nowhere", "label", source)
 

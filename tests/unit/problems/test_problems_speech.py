@@ -162,12 +162,17 @@ def sharded(parts_of):
     return parts
 
 
-def test_librispeech_is_sharded_by_twenty_files_of_transcripts_in_each_part(tmp_path, sharded):
+def test_librispeech_is_sharded_by_twenty_files_of_transcripts_and_common_voice_by_a_thousand_lines(tmp_path, sharded):
     for part, chapters in (("dev-clean", 41), ("dev-other", 3)):
         for chapter in range(chapters):
             folder = f"LibriSpeech/{part}/1/{chapter:02d}"
             write_files(tmp_path, {f"{folder}/a.wav": b"", f"{folder}/1.trans.txt": f"a {part} {chapter}\n"})
     assert [len(samples) for samples in sharded("librispeech", "dev")] == [20, 20, 1, 3]
+    rows = "".join(f"x\ta.mp3\tSentence {number}.\n" for number in range(1500))
+    columns = "client_id\tpath\tsentence\n"
+    write_files(tmp_path, {f"en/{split}.tsv": f"{columns}{rows}" for split in ("train", "dev", "test")})
+    write_files(tmp_path, {"en/clips/a.wav": b""})
+    assert [len(samples) for samples in sharded("common_voice", "train")] == [999, 501]  # after the line of columns
 
 
 def test_librispeech_is_sharded_as_tfds_has_it(tmp_path, sharded, prepared_tfds):
@@ -181,14 +186,6 @@ def test_librispeech_is_sharded_as_tfds_has_it(tmp_path, sharded, prepared_tfds)
     samples = list(itertools.chain(*shards))
     assert [sample["inputs"].tolist() for sample in samples] == [[0.0, 0.5, -1.0]] * 3
     assert sorted(sample["targets"] for sample in samples) == ["A", "B", "C"]
-
-
-def test_common_voice_is_sharded_by_a_thousand_lines(tmp_path, sharded):
-    rows = "".join(f"x\ta.mp3\tSentence {number}.\n" for number in range(1500))
-    columns = "client_id\tpath\tsentence\n"
-    write_files(tmp_path, {f"en/{split}.tsv": f"{columns}{rows}" for split in ("train", "dev", "test")})
-    write_files(tmp_path, {"en/clips/a.wav": b""})
-    assert [len(samples) for samples in sharded("common_voice", "train")] == [999, 501]  # after the line of columns
 
 
 # === Recordings as targets ===
@@ -219,9 +216,7 @@ def with_encoders(problem):
 
 
 # === Mu-law ===
-
-
-def test_mu_law_by_hand():
+def test_mu_law_by_hand_every_code_comes_back_and_quiet_samples_are_kept_finest():
     """f(0.5) = ln 128.5 / ln 256 = 0.87571, which is 239.2 of 255; f(-0.01) = -ln 3.55 / ln 256 = -0.22847, 98.4.
 
     Code 191 is y = 2 * 191 / 255 - 1 = 0.498; (256^0.498 - 1) / 255 = 0.05814.
@@ -230,9 +225,6 @@ def test_mu_law_by_hand():
     assert (codes.tolist(), codes.dtype) == ([0, 128, 255, 239, 98, 255, 0], np.uint8)
     waveform = mu_law_waveform(np.array([0, 191, 255]))
     np.testing.assert_allclose(waveform, [-1.0, (256 ** (127 / 255) - 1) / 255, 1.0], rtol=1e-6)
-
-
-def test_every_code_comes_back_and_quiet_samples_are_kept_finest():
     codes = np.arange(256)
     levels = mu_law_waveform(codes)
     np.testing.assert_array_equal(mu_law_codes(levels), codes)
@@ -244,8 +236,6 @@ def test_every_code_comes_back_and_quiet_samples_are_kept_finest():
 
 
 # === The problem ===
-
-
 def test_recordings_the_whole_way_to_codes_and_back_to_a_file(loud_recordings, tmp_path, caplog):
     caplog.set_level("INFO", "t2t")
     problem = get_problem("speech_generate_files", loud_recordings)
@@ -269,12 +259,17 @@ def test_recordings_the_whole_way_to_codes_and_back_to_a_file(loud_recordings, t
     np.testing.assert_allclose(waveform, tone(800), atol=0.02)
 
 
-def test_the_rate_is_an_option_and_the_limit_follows_it():
+def test_the_rate_is_an_option_whose_limit_follows_it_and_samples_that_are_no_numbers_are_named(
+    loud_recordings, tmp_path
+):
     usual, slower = get_problem("speech_generate_files"), get_problem("speech_generate_files", {"sample_rate": 4000})
     assert (usual.sample_rate, usual.max_length) == (16_000, 320_001)
     assert (slower.sample_rate, slower.max_length) == (4000, 80_001)
     with refused("sample_rate=-1:"):
         get_problem("speech_generate_files", {"sample_rate": -1})
+    soundfile.write(tmp_path / "b.wav", np.array([0.0, np.nan], np.float32), RATE, subtype="FLOAT")
+    with refused("b.wav:", "nan"):
+        generate(get_problem("speech_generate_files", loud_recordings), tmp_path / "data", tmp_path, workers=1)
 
 
 def test_a_wav_file_holds_what_it_was_made_of_and_nothing_that_is_no_code(loud_recordings):
@@ -287,12 +282,6 @@ def test_a_wav_file_holds_what_it_was_made_of_and_nothing_that_is_no_code(loud_r
         with wave.open(io.BytesIO(content)) as file:
             assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (rate, 1, 2)
             assert np.frombuffer(file.readframes(9), "<i2").tolist() == values
-
-
-def test_a_recording_with_samples_that_are_no_numbers_is_named(loud_recordings, tmp_path):
-    soundfile.write(tmp_path / "b.wav", np.array([0.0, np.nan], np.float32), RATE, subtype="FLOAT")
-    with refused("b.wav:", "nan"):
-        generate(get_problem("speech_generate_files", loud_recordings), tmp_path / "data", tmp_path, workers=1)
 
 
 @pytest.mark.parametrize(("name", "rate", "seconds"), [("wavenet", 16_000, 5), ("wavenet_tiny", 8000, 2)])

@@ -230,14 +230,11 @@ def test_a_wrong_sample_is_named_by_its_number_and_what_is_wrong(problem, sample
         check_samples(problem(), "dev", [good] * 3 + [sample, good], 12_001)
 
 
-def test_samples_that_hold_more_than_is_needed_are_fine():
+def test_samples_that_hold_more_than_is_needed_are_fine_and_learning_a_vocabulary_checks_them_too(source):
     check_samples(Checked(), "train", [GOOD | {"source": 3}, {"inputs": "", "targets": "\0é中"}])
     check_samples(Alone(), "train", [{"targets": "a"}])
     check_samples(Mood(), "train", [{"inputs": "a", "targets": "bad"}])
     check_samples(Waves(), "dev", [{"wave": [0.5]}])
-
-
-def test_learning_a_vocabulary_checks_the_samples_too(source):
     problem = Checked()
     problem.rows = (GOOD, GOOD, {"inputs": "a", "target": "b"})
     with refused("pairs:", 3, "'train'", "'targets';"):

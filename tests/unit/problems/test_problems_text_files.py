@@ -35,8 +35,6 @@ def samples(source):
 
 
 # === Named by options ===
-
-
 @pytest.fixture
 def files(tmp_path):
     sizes = {"train": 3, "dev": 2, "test": 1}
@@ -129,19 +127,16 @@ def test_files_of_patterns_are_paired_by_what_the_wildcards_match(tmp_path, sour
     ] * len(pairs)
 
 
-@pytest.mark.parametrize(
-    ("source_pattern", "target_pattern", "scores", "about"),
-    [
-        ("part-*.en", "part-*.de", "", ("part-2.en", "part-3.de")),
-        ("part-?.en", "part-[0-9]*.de", "", ("part-2.en", "part-3.de")),
-        ("part-[12].en", "part-[13].de", "", ("part-2.en", "part-3.de")),
-        ("part-*.en", "part-*.en", "part-*.de", ("part-2.en", "part-3.de")),
-        ("x,part-2*en", "y,part-*.de", "", ("part-2.en", "part-1.de")),
-        ("part-2*.en", "part-*.de", "", ("part-2.en", "part-1.de")),  # the first matches an empty text
-        ("part-*.en", "part-[13].de", "", ("part-2.en", "part-3.de")),
-        ("part-2.e*", "part-2.*", "", ("part-2.en", "part-2.en")),
-    ],
-)
+@pytest.mark.parametrize(("source_pattern", "target_pattern", "scores", "about"), [
+    ("part-*.en", "part-*.de", "", ("part-2.en", "part-3.de")),
+    ("part-?.en", "part-[0-9]*.de", "", ("part-2.en", "part-3.de")),
+    ("part-[12].en", "part-[13].de", "", ("part-2.en", "part-3.de")),
+    ("part-*.en", "part-*.en", "part-*.de", ("part-2.en", "part-3.de")),
+    ("x,part-2*en", "y,part-*.de", "", ("part-2.en", "part-1.de")),
+    ("part-2*.en", "part-*.de", "", ("part-2.en", "part-1.de")),  # the first matches an empty text
+    ("part-*.en", "part-[13].de", "", ("part-2.en", "part-3.de")),
+    ("part-2.e*", "part-2.*", "", ("part-2.en", "part-2.en")),
+])  # fmt: skip
 def test_patterns_whose_wildcards_match_otherwise_are_refused(tmp_path, source_pattern, target_pattern, scores, about):
     write_files(
         tmp_path, dict.fromkeys([*(f"part-{n}.en" for n in (1, 2, 3)), *(f"part-{n}.de" for n in (1, 3, 4))], "1\n")
@@ -163,8 +158,6 @@ def test_a_pattern_may_go_with_files_that_are_named(tmp_path):
 
 
 # === Named by a problem ===
-
-
 class News(TranslationFiles):
     name = "news"
     source_language, target_language = "nl", "sv"
@@ -318,14 +311,11 @@ def options(source="[abc].en*", target="[abc].de"):
     return {"train_source": source, "train_target": target, "dev_source": "dev.en", "dev_target": "dev.de"}
 
 
-def test_each_of_several_files_is_a_shard(corpus, parts_of):
+def test_each_of_several_files_is_a_shard_and_a_large_plain_one_is_cut_at_the_same_lines(corpus, parts_of, source):
     *parts, whole = parts_of(get_problem("text2text_files", options()))
     assert [len(part) for part in parts] == [30, 20, 10]
     assert whole == [sample for part in parts for sample in part]
     assert parts[1][3] == {"inputs": "b line 3", "targets": "b Zeile 3"}
-
-
-def test_a_large_plain_file_is_cut_at_the_same_lines_and_a_packed_one_is_not(corpus, parts_of, source):
     source.shard_bytes = 100
     *parts, whole = parts_of(get_problem("text2text_files", options()))
     assert [len(part) for part in parts] == [10, 10, 10, 20, 10]  # of 10 or 11 bytes on the larger side

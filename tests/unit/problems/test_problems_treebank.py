@@ -168,8 +168,6 @@ def clean_trees(draw, depth=4):
 
 
 # === Cleaning ===
-
-
 @pytest.mark.parametrize(("label", "bare"), [
     ("NP", "NP"), ("NP-SBJ", "NP"), ("NP-SBJ-1", "NP"), ("S=2", "S"), ("PP-LOC=3", "PP"), ("-LRB-", "-LRB-"),
     ("-NONE-", "-NONE-"), ("", ""), (":", ":"), ("ADVP|PRT", "ADVP|PRT"), ("-", "-"),
@@ -192,8 +190,6 @@ def test_empty_elements_go_with_the_nodes_they_leave_bare(text, clean):
 
 
 # === In a row, and back ===
-
-
 @pytest.mark.parametrize(("text", "labels"), [
     (SHORT_DOG, DOG_LABELS),
     ("( (S (NP (DT A) (NN dog)) (VP (VBZ runs))) )", DOG_LABELS),
@@ -275,10 +271,11 @@ def test_any_text_at_all_gives_a_tree(sentence, output):
 SIDE = st.lists(st.sampled_from(["a", "b", ",", "."]), max_size=6)
 
 
-def test_marks_and_their_tags_are_the_penn_treebanks():
+def test_marks_and_their_tags_are_the_penn_treebanks_and_very_many_are_taken_in_order():
     assert [text for text in [",", ".", "''", "--", "-LRB-", "-RCB-", "(", "$", "…"] if not is_mark(text)] == []
     assert [text for text in ["a", "7", "wild-type", "NN", "-NONE-", "HYPH", "é"] if is_mark(text)] == []
     assert [tag_of_mark(word) for word in ["?", ";", ",", "-LRB-", "dog"]] == [".", ":", ",", "-LRB-", None]
+    assert places(["NN"] * 1001, ["a"] * 1000) == [*range(1000), None]
 
 
 @pytest.mark.parametrize(("tags", "words", "found"), [
@@ -327,7 +324,3 @@ def test_places_rise_and_leave_out_least(tags, words):
     assert all(0 <= place < len(words) for place in taken)
     if len(tags) != len(words):
         assert cost_of(found, tags, words) == least_cost(tags, words)
-
-
-def test_very_many_tags_are_taken_in_order():
-    assert places(["NN"] * 1001, ["a"] * 1000) == [*range(1000), None]

@@ -101,7 +101,7 @@ def test_the_names_of_both_eras(pair):
         assert get_problem(f"{later}_rev").data_name == own
 
 
-def test_data_under_either_name_are_the_same(folder, tmp_path):
+def test_data_under_either_name_are_the_same_and_a_request_knows_the_problem_by_its_own(folder, tmp_path):
     flags = [f"--data_dir={tmp_path}", f"--tmp_dir={folder}"]
     assert datagen.main(["t2t-datagen", "--problem=translate_ende_wmt8k", *flags]) == 0
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["wmt_ende_tokens_8k"]
@@ -110,9 +110,6 @@ def test_data_under_either_name_are_the_same(folder, tmp_path):
     assert json.loads(manifest.read_text())["problem"] == "wmt_ende_tokens_8k"
     assert datagen.main(["t2t-datagen", "--problem=wmt_ende_tokens_8k", *flags]) == 0
     assert manifest.stat().st_mtime_ns == written, "nothing is generated again"
-
-
-def test_a_request_knows_the_problem_by_its_own_name():
     request = Request(problem="translate_ende_wmt32k_rev", model="transformer", hparams_set="transformer_tiny")
     assert resolve_aliases(request) == dataclasses.replace(request, problem="wmt_ende_tokens_32k_rev")
     assert resolve_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
@@ -250,12 +247,16 @@ def prepared(archive, name="wmt_ende_bpe32k"):
     return problem.with_encoders(problem.build_encoders(Source(archive, random.Random(0))))
 
 
-def test_the_vocabulary_is_the_archives_between_reserved_pieces(archive):
+def test_the_vocabulary_is_the_archives_between_reserved_pieces_and_has_no_tags(archive, tmp_path):
     encoders = prepared(archive).encoders
     assert encoders["inputs"] is encoders["targets"]
     pieces = [encoders["inputs"].piece(number) for number in range(encoders["inputs"].vocab_size)]
     assert pieces == ["<pad>", "<EOS>", *PIECES, "UNK"]
     assert encoders["inputs"].encode("com@@ mit@@ tee unheard") == [3, 4, 5, len(pieces) - 1]
+    problem = get_problem("wmt_ende_bpe32k", {"language_tags": "en,de"})
+    with refused("--language_tags=en,de:", "wmt_ende_bpe32k:", "<2"):
+        generate(problem, tmp_path, archive, workers=1)
+    assert not (tmp_path / "wmt_ende_bpe32k").exists()
 
 
 def test_outputs_are_read_as_joined_words(archive):
@@ -290,13 +291,6 @@ def test_without_a_file_it_says_where_all_come_from(archive):
     source = Source(archive, random.Random(0))
     assert problem.build_encoders(source)["inputs"].kind == "byte"
     assert next(iter(problem.generate_samples("train", source)))
-
-
-def test_the_archives_vocabulary_has_no_tags(archive, tmp_path):
-    problem = get_problem("wmt_ende_bpe32k", {"language_tags": "en,de"})
-    with refused("--language_tags=en,de:", "wmt_ende_bpe32k:", "<2"):
-        generate(problem, tmp_path, archive, workers=1)
-    assert not (tmp_path / "wmt_ende_bpe32k").exists()
 
 
 # === Corpora of pairs of files ===

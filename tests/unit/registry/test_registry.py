@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from t2t.errors import UnknownNameError
-from t2t.registry import PROBLEMS, RegistrationError, Registry
+from t2t.registry import PROBLEMS, RegistrationError, Registry, read_registrations, snake_case
 from tests.errors import refused
 
 PACKAGES = iter(range(1_000_000))
@@ -164,8 +164,6 @@ def test_what_an_open_registry_was_given_goes_where_the_block_fails(make):
 
 
 # === Built-ins ===
-
-
 def test_an_import_error_of_a_built_in_is_shown_each_time(make):
     registry = make({"a": "@register_thing\ndef first(): pass", "b": "import no_such_library"})
     for _ in range(2):
@@ -187,11 +185,8 @@ def test_source_is_read_without_running_it_until_a_name_is_looked_up(make):
     assert value is sys.modules[module].SliceNet
     assert registry.get("by_name") is sys.modules[module].build
     assert registry.names() == ["by_name", "slice_net"]
-
-
-def test_a_built_in_that_was_imported_first_is_not_registered_twice(make):
     registry = make({"slow": SLOW}, read_source=True)
-    __import__(f"{registry._package}.slow")
+    __import__(f"{registry._package}.slow")  # which does not register it twice
     assert registry.names() == ["by_name", "slice_net"]
     assert registry.entry("slice_net").value is not None
 
@@ -237,3 +232,37 @@ raise RuntimeError("was run")
     assert found == {"plain": "First", "also": "First", "annotated": "Second", "heir": ""}
     registry.register("here")(type("Here", (), {"reads": int}))
     assert registry.declared("here", "reads") == ""
+
+
+@pytest.mark.parametrize(("written", "name"), [
+    # tensor2tensor's own table
+    ("TypicalCamelCase", "typical_camel_case"), ("NumbersFuse2gether", "numbers_fuse2gether"),
+    ("NumbersFuse2Gether", "numbers_fuse2_gether"), ("LSTMSeq2Seq", "lstm_seq2_seq"), ("startsLower", "starts_lower"),
+    ("startsLowerCAPS", "starts_lower_caps"), ("CapsFUSETogether", "caps_fuse_together"), ("Startscap", "startscap"),
+    ("STartscap", "s_tartscap"),
+    # names that its users know
+    ("NeuralGPU", "neural_gpu"), ("SliceNet", "slice_net"), ("ByteNet", "byte_net"), ("MultiModel", "multi_model"),
+    ("TranslateEndeWmt32k", "translate_ende_wmt32k"), ("MtfResNet", "mtf_res_net"),
+    ("transformer_base", "transformer_base"),
+])  # fmt: skip
+def test_default_names_are_tensor2tensors(written, name):
+    assert snake_case(written) == name
+
+
+# === Registrations read from source ===
+def test_names_are_read_with_file_and_line_however_the_decorator_is_called(tmp_path):
+    path = tmp_path / "m.py"
+    path.write_text("\n\n@register_thing\nclass NetA:\n    pass\n\n@other\n@register_thing('x')\ndef f(): ...\n")
+    assert [(entry.name, entry.origin) for entry in read_registrations(path, "register_thing")] == [
+        ("net_a", f"{path}:3"), ("x", f"{path}:7"),
+    ]  # fmt: skip
+    for decorator, name in (
+        ("@register_thing", "my_net"), ("@register_thing()", "my_net"), ("@register_thing('other')", "other"),
+        ("@register_thing(name='other')", "other"), ("@somewhere.register_thing(name='other')", "other"),
+        ("@somewhere.register_thing", "my_net"),
+    ):  # fmt: skip
+        path.write_text(f"{decorator}\nclass MyNet:\n    pass\n")
+        assert [entry.name for entry in read_registrations(path, "register_thing")] == [name]
+    path.write_text("@register_thing(PREFIX + 'net')\nclass MyNet:\n    pass\n")  # which only running could tell
+    with refused(f"{path}:1", "PREFIX", by=RegistrationError):
+        read_registrations(path, "register_thing")

@@ -101,17 +101,16 @@ def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(load
     assert plugin.registered == ("hparams:late_but_asked_for",)
 
 
-def test_a_tilde_is_the_home_folder(usr_dir, monkeypatch):
-    folder = usr_dir(__init__="")
-    monkeypatch.setenv("HOME", str(folder.parent))
-    assert load_plugins("~/my_plugin")[0].name == "my_plugin"
-
-
-def test_what_is_no_folder_of_a_plug_in_is_refused(usr_dir, tmp_path):
+def test_a_plug_in_is_a_folder_with_an_init(usr_dir, tmp_path, monkeypatch):
     folder = usr_dir(sets="")
     for path, missing in ((tmp_path / "gone", []), (folder / "sets.py", []), (folder, ["__init__.py"])):
         with refused(f"--t2t_usr_dir={path}:", *missing):
             load_plugins(str(path))
+    (usr_dir(__init__="") / "notes.py").mkdir()  # a folder named as a source is no source
+    (usr_dir() / "notes.py" / "inner.py").write_text("x = 1")
+    assert load_plugins(str(usr_dir()))[0].registered == ()
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load_plugins("~/my_plugin")[0].name == "my_plugin"
 
 
 @pytest.mark.parametrize(("source", "about"), [
@@ -140,8 +139,6 @@ def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir, kind, t
 
 
 # === Loading again ===
-
-
 NUMBERED = SET.format(name="numbered").replace("64", "{}")
 
 
@@ -168,11 +165,6 @@ def test_a_folder_that_was_edited_is_loaded_again(usr_dir, module):
     assert size_of(folder) == 16
 
 
-def test_any_source_that_changes_changes_the_fingerprint(load):
-    changes = ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"})
-    assert len({load(**changed).fingerprint for changed in changes}) == 4
-
-
 def test_what_an_edited_folder_no_longer_registers_is_gone_also_where_the_edit_breaks_it(load):
     old, kept, new = (SET.format(name=f"{name}_name") for name in ("old", "kept", "new"))
     load(__init__=old + kept)
@@ -182,11 +174,11 @@ def test_what_an_edited_folder_no_longer_registers_is_gone_also_where_the_edit_b
         load(__init__=f"{new}{old}\n1 / 0")
     assert not {"old_name", "kept_name", "new_name"} & {*HPARAMS.names()}
     assert load(__init__=old).registered == ("hparams:old_name",)
+    changes = ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"})
+    assert len({load(**changed).fingerprint for changed in changes}) == 4, "any source that changes changes it"
 
 
 # === Its own modules ===
-
-
 @pytest.mark.parametrize("line", [
     "from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets",
 ])  # fmt: skip
@@ -263,18 +255,9 @@ def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
     assert "from . import helper_of_mine" in str(raised.value)
 
 
-def test_a_folder_named_as_a_source_is_no_source(usr_dir):
-    (usr_dir(__init__="") / "notes.py").mkdir()
-    (usr_dir() / "notes.py" / "inner.py").write_text("x = 1")
-    assert load_plugins(str(usr_dir()))[0].registered == ()
-
-
 # === Failure ===
-
-
-EVERYTHING = (
-    SET.format(name="half_a_set")
-    + """
+EVERYTHING = f"""
+{SET.format(name="half_a_set")}
 from t2t.registry import register_metric, register_modality, register_model, register_problem
 
 @register_metric("half_a_metric")
@@ -284,7 +267,6 @@ from t2t.registry import register_metric, register_modality, register_model, reg
 def half():
     pass
 """
-)
 
 
 @pytest.mark.parametrize("way", ["folder", "installed"])
@@ -317,23 +299,13 @@ def test_a_folder_that_fails_takes_no_installed_plugin_with_it(load, install):
 
 
 # === Installed ===
-
-
-def test_installed_plugins_are_loaded_by_entry_point(install):
+def test_installed_plugins_are_loaded_by_entry_point_and_a_broken_one_is_named(install):
     install("two_sets", SET.format(name="installed_b") + SET.format(name="installed_a"), version="3.4")
     install("another", "")
     another, two_sets = load_plugins()
     assert another == Plugin("another", "installed", "1.2", ())
     assert two_sets == Plugin("two_sets", "installed", "3.4", ("hparams:installed_a", "hparams:installed_b"))
     assert HPARAMS.get("installed_a")().hidden_size == 64
-
-
-def test_a_broken_installed_plugin_is_named_and_not_left_out(install):
     install("wrong", "1 / 0")
     with refused("'wrong'", "(module_of_wrong)", "module_of_wrong.py:1:", "ZeroDivisionError:"):
         load_plugins()
-
-
-def test_the_example_is_a_working_plugin(request):
-    (plugin,) = load_plugins(str(request.config.rootpath / "examples" / "usr_dir"))
-    assert {entry.partition(":")[0] for entry in plugin.registered} == {"problem", "model", "hparams"}

@@ -17,11 +17,8 @@ KINDS = {
 FLAGS = {"problem": PROBLEMS, "model": MODELS, "hparams_set": HPARAMS}
 TOKENS = ("tokens_8k", "tokens_32k", "tokens_128k")
 PROBLEMS_OF_103 = [
-    *(
-        f"algorithmic_{kind}_{base}40"
-        for kind in ("identity", "reverse", "addition", "multiplication")
-        for base in ("binary", "decimal")
-    ),
+    *(f"algorithmic_{kind}_{base}40" for kind in ("identity", "reverse", "addition", "multiplication")
+      for base in ("binary", "decimal")),
     "algorithmic_shift_decimal40", "algorithmic_algebra_inverse", "algorithmic_algebra_simplify",
     "algorithmic_calculus_integrate", "wmt_parsing_characters", "wmt_parsing_tokens_8k", "wsj_parsing_tokens_16k",
     "wsj_parsing_tokens_32k", "wmt_ende_bpe32k", "snli_32k", "image_imagenet", "lm1b_16k", "lm1b_64k",
@@ -48,20 +45,14 @@ SETS_OF_103 = """
     slicenet1noam slicenet1tiny multimodel1p8 neural_gpu1 xception_base
 """
 
-every_kind = pytest.mark.parametrize("kind", KINDS)
 
-
-@every_kind
-def test_an_alias_has_a_target_and_other_names_are_missing(kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_alias_has_a_target_other_names_are_missing_and_advice_names_what_is_registered(kind):
     registry, theirs = KINDS[kind]
     for alias, target in theirs.ALIASES.items():
         assert registry.canonical(alias) == registry.canonical(target) == target in registry
     assert not [name for name in theirs.MISSING if name in registry]
-
-
-@every_kind
-def test_advice_names_what_is_registered(kind):
-    for name, advice in KINDS[kind][1].MISSING.items():
+    for name, advice in theirs.MISSING.items():
         for flag, value in re.findall(r"--(problem|model|hparams_set)=(\w+)", advice):
             if flag == "problem":
                 get_problem(value)

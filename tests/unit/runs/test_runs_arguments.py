@@ -83,34 +83,27 @@ def test_hparams_may_be_a_dict():
     assert as_overrides(None) == as_overrides({}) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("no data in d; correct --data_dir or its permissions", "no data in d; correct data_dir= or its permissions"),
-        ("--output_dir=run: a run has begun there; use another --output_dir", "output_dir=run: a run has begun there; "
-         "use another output_dir="),
-        ("--random_seed=3: begun with 1", "seed=3: begun with 1"),
-        ("pass its folder as --t2t_usr_dir", "pass its folder as usr_dir="),
-        ("--problems=a-b: twice", "problem=a-b: twice"),
-        ("put files into --tmp_dir/images; name --train_source=FILE", "put files into tmp_dir/images; name "
-         "train_source=FILE"),
-        ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data to t2t-trainer", "make it with "
-         "t2t.generate_data(problem='a', data_dir='d')"),
-        ("no run in r; train one with t2t-trainer --output_dir=r", "no run in r; train one with "
-         "t2t.train(output_dir='r')"),
-        ("generate it first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir", "generate it first "
-         "(t2t.generate_data) or correct data_dir="),
-        ("--decode_method=sample: use beam", "decode_method=sample: use beam"),
-        ("list them with --registry_help", "list them with t2t.registered"),
-        ("a file named /x/--data_dir and --decode_to_file", "a file named /x/--data_dir and --decode_to_file"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("no data in d; correct --data_dir or its permissions", "no data in d; correct data_dir= or its permissions"),
+    ("--output_dir=run: begun; use another --output_dir", "output_dir=run: begun; use another output_dir="),
+    ("--random_seed=3: begun with 1", "seed=3: begun with 1"),
+    ("pass its folder as --t2t_usr_dir", "pass its folder as usr_dir="),
+    ("--problems=a-b: twice", "problem=a-b: twice"),
+    ("put files into --tmp_dir/images; name --train_source=FILE",
+     "put files into tmp_dir/images; name train_source=FILE"),
+    ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data to t2t-trainer",
+     "make it with t2t.generate_data(problem='a', data_dir='d')"),
+    ("no run in r; train one with t2t-trainer --output_dir=r", "no run in r; train one with t2t.train(output_dir='r')"),
+    ("generate it first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir",
+     "generate it first (t2t.generate_data) or correct data_dir="),
+    ("--decode_method=sample: use beam", "decode_method=sample: use beam"),
+    ("list them with --registry_help", "list them with t2t.registered"),
+    ("a file named /x/--data_dir and --decode_to_file", "a file named /x/--data_dir and --decode_to_file"),
+])  # fmt: skip
 def test_errors_name_arguments_instead_of_flags(text, wanted):
     assert format_for_python(text) == wanted
-
-
-def test_a_flag_keeps_its_name_where_the_function_has_it():
-    assert format_for_python("other data: --random_seed=3", ("problem", "random_seed")) == "other data: random_seed=3"
+    other = "other data: --random_seed=3"
+    assert format_for_python(other, ("problem", "random_seed")) == "other data: random_seed=3", "as the function has it"
 
 
 def test_errors_of_the_functions_name_arguments(tmp_path):
@@ -123,11 +116,8 @@ def test_errors_of_the_functions_name_arguments(tmp_path):
             t2t.load(path)
     with refused("usr_dir=nowhere"):
         t2t.registered(usr_dir="nowhere")
-
-
-def test_an_option_of_training_for_one_of_several_problems_is_refused_by_generation(tmp_path):
     names = "translate_ende_numbers-translate_ende_multi30k"
-    with refused("subword_sampling=0.1", "t2t.train"):
+    with refused("subword_sampling=0.1", "t2t.train"):  # an option of training, for one of several problems
         t2t.generate_data(names, tmp_path / "d", **{"translate_ende_multi30k.subword_sampling": 0.1})
     assert not (tmp_path / "d").exists()
 
@@ -178,8 +168,7 @@ def test_short_imports_give_what_the_long_ones_do():
     assert t2t.register_problem == PROBLEMS.register
     assert issubclass(t2t.TreeConstraint, t2t.OutputConstraint)
     assert isinstance(t2t.answers_constraint([[3]]), t2t.FiniteConstraint)
-    for name in t2t.__all__:
-        assert getattr(t2t, name) is not None
+    assert all(getattr(t2t, name) is not None for name in t2t.__all__)
     with refused("'t2t'", "'lod'", by=AttributeError):
         t2t.lod  # noqa: B018
 

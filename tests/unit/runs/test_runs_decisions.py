@@ -89,10 +89,8 @@ def test_compilation_is_as_it_is_asked_for_or_as_the_run_began_or_for_gpus(overr
     ({"targets": LABEL}, ["made_up", "(targets)"]),
     ({"model": LstmSeq2seqAttention}, ["LstmSeq2seqAttention"]),
     ({"overrides": "objective=minimum_risk"}, ["objective=minimum_risk"]),
-    (
-        {"overrides": "objective=minimum_risk", "begun": record_of("objective=minimum_risk", ("off", 0, 0))},
-        ["objective=minimum_risk"],
-    ),
+    ({"overrides": "objective=minimum_risk", "begun": record_of("objective=minimum_risk", ("off", 0, 0))},
+     ["objective=minimum_risk"]),
 ])  # fmt: skip
 def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is_asked_for(changes, about):
     assert compilation(gpus=True, **changes) == ("off", 0, 0)
@@ -101,12 +99,9 @@ def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is
 
 
 @pytest.mark.parametrize(("asked", "bfloat16", "begun", "expected"), [
-    ("auto", False, None, "float32"),
-    ("auto", True, None, "mixed_bfloat16"),
-    ("tensorfloat32", True, None, "tensorfloat32"),
-    ("auto", True, "float32", "float32"),
-    ("auto", False, "mixed_bfloat16", "mixed_bfloat16"),
-    ("auto", True, "auto", "float32"),
+    ("auto", False, None, "float32"), ("auto", True, None, "mixed_bfloat16"),
+    ("tensorfloat32", True, None, "tensorfloat32"), ("auto", True, "float32", "float32"),
+    ("auto", False, "mixed_bfloat16", "mixed_bfloat16"), ("auto", True, "auto", "float32"),
     ("float32", True, "mixed_bfloat16", "float32"),
 ])  # fmt: skip
 def test_precision_is_left_to_the_machine_once(asked, bfloat16, begun, expected):
@@ -115,16 +110,11 @@ def test_precision_is_left_to_the_machine_once(asked, bfloat16, begun, expected)
     assert decided(f"precision={asked}", bfloat16=bfloat16, begun=record).precision == expected
 
 
-@pytest.mark.parametrize(("cards", "expected"), [([(8, 0)], True), ([(9, 0), (7, 5)], False), ([None], False)])
-def test_gpus_multiply_bfloat16_from_compute_capability_8_on(cards, expected):
-    assert multiplies_bfloat16([{"compute_capability": card} if card else {} for card in cards]) == expected
-
-
-@pytest.mark.parametrize(
-    ("sets", "expected"), [({"avx512f", "avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
-)
-def test_without_gpus_the_processor_multiplies_bfloat16_with_its_instructions(monkeypatch, sets, expected):
-    assert processor.multiplies_bfloat16(sets) == expected
+def test_gpus_multiply_bfloat16_from_compute_capability_8_on_and_processors_with_their_instructions(monkeypatch):
+    for cards, expected in (([(8, 0)], True), ([(9, 0), (7, 5)], False), ([None], False)):
+        assert multiplies_bfloat16([{"compute_capability": card} if card else {} for card in cards]) == expected
+    for sets, expected in (({"avx512f", "avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)):
+        assert processor.multiplies_bfloat16(sets) == expected
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
     assert multiplies_bfloat16([]) == processor.multiplies_bfloat16()
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")

@@ -14,9 +14,15 @@ from tests.errors import refused
 from tests.letters import TEXTS, letters, translator_of
 
 
-@pytest.fixture
-def translator():
+@pytest.fixture(scope="module")
+def shared():
     return translator_of(letters(), decoding={"decode_method": "greedy"})
+
+
+@pytest.fixture
+def translator(shared):
+    yield shared
+    shared.engine = shared.model_engine
 
 
 def chosen(translator, folder, *choice):
@@ -30,14 +36,11 @@ def chosen(translator, folder, *choice):
     return engine_of(translator, conversion_of(RunDir(folder, record), "letters", checkpoint, hparams, asked), asked)
 
 
-def test_tensorflow_decodes_by_default(translator, tmp_path):
-    assert chosen(translator, tmp_path) is translator.model_engine
-    assert not (tmp_path / "cache").exists()
-
-
 @pytest.mark.parametrize("choice", ["ctranslate2", "auto"])
 def test_ctranslate2_decodes_where_it_can_and_is_converted_once(choice, translator, tmp_path, caplog):
     caplog.set_level(logging.INFO, "t2t")
+    assert chosen(translator, tmp_path) is translator.model_engine, "TensorFlow decodes by default"
+    assert not (tmp_path / "cache").exists()
     expected = [found[0].ids for found in translator.translate(TEXTS)]
     for _ in range(2):
         translator.engine = chosen(translator, tmp_path, choice)

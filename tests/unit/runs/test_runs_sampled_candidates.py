@@ -125,15 +125,12 @@ def test_the_candidates_of_a_risk_are_a_set(model):
         assert 1 < len(left) < len(rows) == 21
 
 
-def test_rows_of_padding_have_no_candidates(model):
+def test_rows_of_padding_have_no_candidates_and_rewards_of_errors_are_negative(model):
     features = {name: np.concatenate([ids, np.zeros_like(ids[:1])]) for name, ids in batch().items()}
     candidates_BCT, rewards_BC = drawn(model, features)
     assert candidates_BCT[:3].any(axis=2).all()
     assert not candidates_BCT[3].any()
     assert not rewards_BC[3].any()
-
-
-def test_of_a_metric_whose_smaller_values_are_better_the_reward_is_the_negative(model):
     _, rewards_BC = drawn(model, batch(), objective_metric="wer")
     np.testing.assert_array_equal(rewards_BC[:, 0], 0.0)
     assert (rewards_BC[:, 1:] <= 0.0).all()
@@ -159,8 +156,6 @@ def test_outputs_that_the_problem_finishes_are_scored_as_it_finishes_them(model,
 
 
 # === What a warm-up counts with ===
-
-
 @pytest.mark.parametrize(("sources", "targets"), [((5, 3, 7), (4, 6, 2)), ((2, 3), (9, 14))])
 def test_a_warm_up_has_the_longest_samples_that_there_may_be(model, sources, targets):
     """Inputs of S ids have samples of up to S + 3."""
@@ -179,8 +174,6 @@ def test_samples_are_no_longer_than_the_model_has_positions_for():
 
 
 # === What is logged and refused ===
-
-
 def build(model, problem=Words, **hparams):
     data = [types.SimpleNamespace(problem=problem(model.spec))]
     return build_objective(model, data, tiny_hparams().replace(**hparams), 1)
@@ -218,13 +211,10 @@ def test_a_metric_that_text_cannot_give_is_refused(model, name, error, about):
         build(model, objective="minimum_risk", objective_metric=name)
 
 
-@pytest.mark.parametrize("asked", [{"objective": "expected_reward"}, {"scheduled_sampling_prob": 0.25}])
-def test_a_model_that_does_not_write_token_by_token_is_refused(asked):
+def test_a_model_that_does_not_write_token_by_token_or_has_no_inputs_is_refused():
     model = NeuralGpu(NeuralGpuHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
-    with refused("NeuralGpu", "words", *(f"{name}={value}" for name, value in asked.items())):
-        build(model, **asked)
-
-
-def test_without_inputs_there_is_nothing_to_sample_outputs_for():
+    for name, value in (("objective", "expected_reward"), ("scheduled_sampling_prob", 0.25)):
+        with refused("NeuralGpu", "words", f"{name}={value}"):
+            build(model, **{name: value})
     with refused("objective=expected_reward", "words"):
         build(tiny_transformer(tokens_spec(inputs=0)), objective="expected_reward")

@@ -16,8 +16,7 @@ from tests.errors import refused
 FLAGS = {
     "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
     "eval_every": "local_eval_frequency", "eval_steps": "eval_steps", "keep_checkpoint_max": "keep_checkpoint_max",
-    "keep_best_checkpoints": "keep_best_checkpoints",
-    "log_every": "log_step_count_steps",
+    "keep_best_checkpoints": "keep_best_checkpoints", "log_every": "log_step_count_steps",
 }  # fmt: skip
 
 
@@ -33,34 +32,23 @@ def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field,
 
 
 @pytest.mark.parametrize(("values", "about"), [
-    ({"log_every": 0}, "1"),
-    ({"eval_every": 0}, "1"),
-    ({"seed": -1}, "0"),
-    ({"seed": 2**32}, "4294967295"),
-    ({"seed": "1"}, "int"),
-    ({"keep_best_checkpoints": 0}, "1"),
-    ({"evaluates": 1}, "bool"),
+    ({"log_every": 0}, "1"), ({"eval_every": 0}, "1"), ({"seed": -1}, "0"), ({"seed": 2**32}, "4294967295"),
+    ({"seed": "1"}, "int"), ({"keep_best_checkpoints": 0}, "1"), ({"evaluates": 1}, "bool"),
     ({"worker_cpu": -1, "worker_gpu": -2}, "0"),
 ])  # fmt: skip
 def test_wrong_settings_are_one_line(values, about):
     with refused(about, *(f"{name}={value!r}" for name, value in values.items())):
         Settings(**values)
+    assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b", "a path may be one"
 
 
-def test_a_path_may_be_one():
-    assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b"
-
-
-def test_flags_have_the_defaults_of_the_fields():
+def test_flags_have_the_defaults_of_the_fields_and_the_size_of_a_vocabulary_is_bounded_from_python_too():
     values = trainer.build_flags()
     values(["t2t-trainer"])
     for field in dataclasses.fields(Settings):
         if field.name not in ("seed", "evaluates"):
             assert values[FLAGS.get(field.name, field.name)].value == field.default
     assert values["random_seed"].value is None
-
-
-def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
     with refused("vocab_size=-4", 0):
         get_problem("text2text_files", {"vocab_size": -4})
     values = trainer.build_flags()

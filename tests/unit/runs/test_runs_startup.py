@@ -11,7 +11,7 @@ import pytest
 from t2t.runs import startup
 from tests.errors import refused
 from tests.readme import ROOT
-from tests.waiting import join_all, start_thread
+from tests.waiting import LIMIT_S, join_all, start_thread
 
 
 @pytest.fixture
@@ -31,15 +31,21 @@ def test_lines_of_starting_are_dropped_and_others_shown(capfd):
 
 
 @pytest.mark.usefixtures("_before_tensorflow")
-def test_the_log_level_of_the_user_stays(monkeypatch):
+def test_the_log_level_of_the_user_stays_and_a_process_without_stderr_starts_it_too(monkeypatch):
+    def closed(number):
+        raise OSError(9, "Bad file descriptor")
+
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     with startup.quietly():
         assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    monkeypatch.setattr(startup.os, "dup", closed)
+    with startup.quietly():
+        pass
 
 
 @pytest.mark.usefixtures("_before_tensorflow")
 def test_threads_that_start_it_together_leave_stderr_as_it_was(capfd):
-    inside = threading.Barrier(2)
+    inside = threading.Barrier(2, timeout=LIMIT_S)
 
     def begin():
         inside.wait()
@@ -49,16 +55,6 @@ def test_threads_that_start_it_together_leave_stderr_as_it_was(capfd):
     join_all(start_thread(begin), start_thread(begin))
     os.write(2, b"after\n")
     assert capfd.readouterr().err == "after\n"
-
-
-@pytest.mark.usefixtures("_before_tensorflow")
-def test_a_process_without_stderr_starts_it_too(monkeypatch):
-    def closed(number):
-        raise OSError(9, "Bad file descriptor")
-
-    monkeypatch.setattr(startup.os, "dup", closed)
-    with startup.quietly():
-        pass
 
 
 def test_python_functions_start_tensorflow_without_a_line():

@@ -54,6 +54,7 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
     (best,) = translator.translate(["a b c"])[0]
     one = client.post("/translate", json={"text": "a b c", "n_best": 1}).json()
     output = {"text": best.text, "score": pytest.approx(best.score), "log_prob": pytest.approx(best.log_prob)}
+    output |= {"finish_reason": "length"} if best.cut else {}
     assert one == {"model": "letters", "text": best.text, "translations": [{"outputs": [output], "cut": False}]}
     many = client.post("/translate", json={"text": TEXTS, "n_best": 2}).json()
     found = [[(o["text"], o["score"]) for o in row["outputs"]] for row in many["translations"]]
@@ -252,6 +253,7 @@ class Slow:
     """A translator that blocks until its gate is opened."""
 
     has_inputs, reads_text, longest_input, is_blank, is_built = True, True, 100, Translator.is_blank, True
+    most_ids = "the 3 ids that max_input_length allows"
     facts, hparams, model_engine = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
 
     def __init__(self):
@@ -273,7 +275,7 @@ class Slow:
     def translate_ids(self, ids, n_best, seeds, sources, constraints=None):
         self.begun.release()
         assert self.gate.wait(LIMIT_S)
-        return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
+        return [[Hypothesis(text.upper(), (), 0.0, 0.0)] for text in sources]
 
 
 @pytest.fixture
@@ -283,12 +285,73 @@ def slow():
     translator.gate.set()
 
 
-def test_long_texts_are_cut_and_said_so(slow):
+PLAIN, CHAT, COMPLETIONS, PREDICT = "/translate?", "/v1/chat/completions", "/v1/completions", "/v1/models/slow:predict"
+LONG = {
+    PLAIN: {"content": "ab\nabc", "headers": {"content-type": "text/plain"}},
+    PREDICT: {"json": {"instances": ["ab", "abc"]}},
+    CHAT: {"json": {"messages": [{"role": "user", "content": "abc"}]}},
+    COMPLETIONS: {"json": {"prompt": ["ab", "abc"]}},
+    "/translate": {"json": {"text": ["ab", "abc"]}},
+}
+"""Requests whose last text has an id more than the model reads."""
+
+
+def what_was_cut(path, answer):
+    """Returns what an answer says of the inputs that were cut, the last one or by their numbers."""
+    body = None if path == PLAIN else answer.json()
+    return {
+        PLAIN: lambda: answer.headers.get("t2t-cut-inputs") == "2",
+        PREDICT: lambda: [row.get("cut") for row in body["predictions"]] == [False, True],
+        CHAT: lambda: body["choices"][0].get("cut"),
+        COMPLETIONS: lambda: [one.get("cut") for one in body["choices"]] == [None, True],
+        "/translate": lambda: [one["cut"] for one in body["translations"]] == [False, True],
+    }[path]()
+
+
+@pytest.mark.parametrize("path", LONG)
+def test_a_text_that_is_too_long_is_refused_unless_it_may_be_truncated_which_the_answer_says(slow, path):
     slow.longest_input = 2
     slow.gate.set()
-    with serving(ServedModel("slow", slow, 1)) as (client, _):
-        found = client.post("/translate", json={"text": ["ab", "abc"]}).json()["translations"]
-    assert [one["cut"] for one in found] == [False, True]
+    asked, is_openai = LONG[path], path in (CHAT, COMPLETIONS)
+    answers = {}
+    for name, truncates, option in (
+        ("default", False, None), ("server", True, None), ("request", False, True), ("not", True, False)
+    ):  # fmt: skip
+        with serving(ServedModel("slow", slow, 1), truncate=truncates) as (client, service):
+            more, query = {}, ""
+            if option is not None and path == PLAIN:
+                query = f"truncate={str(option).lower()}"
+            elif option is not None:
+                more = {"json": {**asked["json"], "truncate": option}}
+            answers[name] = client.post(path + query, **{**asked, **more})
+            counts = service.measures.page().decode()
+        is_cut = answers[name].status_code == 200
+        assert f't2t_cut_texts_total{{model="slow"}} {float(is_cut)}' in counts or not is_cut
+    assert what_was_cut(path, answers["server"])
+    assert what_was_cut(path, answers["request"])
+    for name in ("not",) if path == "/translate" else ("not", "default"):  # where the answer has `cut`, it may be true
+        assert answers[name].status_code == 400
+        error = answers[name].json()["error"]
+        assert not is_openai or (error["code"], error["type"]) == ("context_length_exceeded", "invalid_request_error")
+        assert {"4", "truncate"} <= set((error["message"] if is_openai else error).split())
+
+
+def test_an_output_that_is_cut_says_so_in_every_form(slow):
+    slow.gate.set()
+    slow.translate_ids = lambda ids, n_best, sources, **_: [
+        [Hypothesis(text, (5,), 0.0, 0.0, cut=text == "b")] for text in sources
+    ]
+    with serving(ServedModel("slow", slow, 1)) as (client, service):
+        plain = client.post("/translate", json={"text": ["a", "b"]}).json()["translations"]
+        lines = client.post("/translate", content="a\nb\n", headers={"content-type": "text/plain"})
+        rows = client.post(PREDICT, json={"instances": ["a", "b"]}).json()["predictions"]
+        columns = client.post(PREDICT, json={"inputs": ["a", "b"]}).json()["outputs"]
+        choices = client.post(COMPLETIONS, json={"prompt": ["a", "b"]}).json()["choices"]
+        assert 't2t_cut_outputs_total{model="slow"} 5.0' in service.measures.page().decode()
+    assert [one["outputs"][0].get("finish_reason") for one in plain] == [None, "length"]
+    assert lines.headers["t2t-cut-outputs"] == "2"
+    assert [row["finish_reasons"] for row in rows] == columns["finish_reasons"] == [["stop"], ["length"]]
+    assert [one["finish_reason"] for one in choices] == ["stop", "length"]
 
 
 def ask(client, answers, text, **more):

@@ -45,7 +45,8 @@ def test_an_export_answers_as_its_run(folder, translator):
         assert row["scores"] == [pytest.approx(best.score if best else 0.0, rel=1e-4)]
     expected = [one.text for one in translator.translate(["a b c"], 2)[0]]
     assert [one["text"] for one in plain["translations"][0]["outputs"]] == expected
-    assert plain["translations"][0]["outputs"][0]["log_prob"] is plain["translations"][0]["cut"] is None
+    assert plain["translations"][0]["outputs"][0]["log_prob"] is None
+    assert plain["translations"][0]["cut"] is False
     assert many.status_code == fixed.status_code == 400
     assert {"2;", "--n_best=3"} <= set(many.json()["error"].split())
     assert fixed.json()["error"].startswith("alpha: model 'letters' ")
@@ -95,12 +96,25 @@ class Repeats(tf.Module):
         return {"outputs": text, "scores": tf.zeros(tf.shape(text)[:1])}
 
 
+class Cuts(tf.Module):
+    """A graph that cuts texts and outputs to two bytes, and reports it."""
+
+    @tf.function
+    def serve(self, text):
+        is_cut = tf.strings.length(text) > 2
+        outputs = {
+            "outputs": tf.strings.substr(text, 0, 2)[:, None],
+            "scores": tf.zeros_like(is_cut, tf.float32)[:, None],
+        }
+        return outputs | {"cut_inputs": is_cut, "cut_outputs": is_cut[:, None]}
+
+
 @pytest.fixture
 def served(made):
     """Returns a function that saves and loads an export of inputs of a type."""
 
-    def load(dtype=tf.string):
-        folder, graph = made(format="saved_model", n_best=2, run={"step": 40}), Repeats()
+    def load(dtype=tf.string, graph=None):
+        folder, graph = made(format="saved_model", n_best=2, run={"step": 40}), graph or Repeats()
         serve = graph.serve.get_concrete_function(tf.TensorSpec([None], dtype, name="text"))
         tf.saved_model.save(graph, str(folder), signatures={"serving_default": serve})
         return ServedExport("letters", folder)
@@ -121,6 +135,16 @@ def test_requests_keep_to_what_was_exported(served, asked, about):
     assert [question.n_best for question in export.questions(["a", "b"], 2)] == [2, 2]
     with refused(*about):
         export.questions(["a"], **asked)
+
+
+def test_a_text_that_the_graph_cuts_is_refused_unless_it_may_be_truncated(served):
+    asked = {"json": {"prompt": ["ab", "abc"]}}
+    with serving(served(graph=Cuts())) as (client, _):
+        refusal = client.post("/v1/completions", **asked)
+        choices = client.post("/v1/completions", json={**asked["json"], "truncate": True}).json()["choices"]
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert [one["text"] for one in choices] == ["ab", "ab"]
+    assert [(one.get("cut"), one["finish_reason"]) for one in choices] == [(None, "stop"), (True, "length")]
 
 
 def test_only_text_is_served(served):

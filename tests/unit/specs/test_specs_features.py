@@ -1,3 +1,5 @@
+"""Specs of features, problems and mixtures."""
+
 import dataclasses
 import json
 from types import MappingProxyType
@@ -7,6 +9,8 @@ import pytest
 
 from t2t.files.trust import read_record
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.specs.mixture import merge_problem_entries, mixture_of, select_problem_entries, split_mixture
+from tests.errors import refused
 
 TEXT = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=100)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=10)
@@ -49,27 +53,19 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-def wrong_values(table):
-    return pytest.mark.parametrize("change", [{name: value} for name, values in table.items() for value in values])
-
-
-@wrong_values(FEATURES)
-def test_features_of_other_types_are_refused(change):
+@pytest.mark.parametrize("kind", ["features", "problems"])
+def test_values_of_other_types_are_refused(kind):
     """Also if made in code: the written spec could not be read back."""
-    data = LANGUAGE.to_dict()
-    data["features"]["targets"] |= change
-    with pytest.raises((ValueError, TypeError)):
-        read_record(ProblemSpec, data)
-    with pytest.raises((ValueError, TypeError)):
-        dataclasses.replace(TEXT, **change)
-
-
-@wrong_values(PROBLEMS)
-def test_specs_of_other_types_are_refused(change):
-    with pytest.raises((ValueError, TypeError)):
-        read_record(ProblemSpec, LANGUAGE.to_dict() | change)
-    with pytest.raises((ValueError, TypeError)):
-        dataclasses.replace(LANGUAGE, **change)
+    changes = [
+        {name: value} for name, values in (FEATURES if kind == "features" else PROBLEMS).items() for value in values
+    ]
+    for change in changes:
+        data = LANGUAGE.to_dict()
+        (data["features"]["targets"] if kind == "features" else data).update(change)
+        with pytest.raises((ValueError, TypeError)):
+            read_record(ProblemSpec, data)
+        with pytest.raises((ValueError, TypeError)):
+            dataclasses.replace(TEXT if kind == "features" else LANGUAGE, **change)
 
 
 def test_what_code_gives_is_made_plain():
@@ -80,3 +76,27 @@ def test_what_code_gives_is_made_plain():
     picture = ProblemSpec(name="picture", features=MappingProxyType(given))
     for spec in (picture, ProblemSpec(name="two", members=[picture, TREES])):
         assert repr(read_record(ProblemSpec, json.loads(json.dumps(spec.to_dict())))) == repr(spec)
+
+
+def test_names_are_taken_apart_and_put_together():
+    assert split_mixture("algorithmic_copy_rev") == ("algorithmic_copy_rev",)
+    assert split_mixture("b-a-c_2") == ("b", "a", "c_2")
+    assert mixture_of(("b", "a", "c_2")) == "b-a-c_2"
+    for name in ("a-b-a", "a-", "a--b"):
+        with refused(f"--problems={name}:"):
+            split_mixture(name)
+
+
+def test_what_each_problem_has_is_told_apart_where_there_are_several():
+    entries = {"a": {"inputs": 1, "targets": 2}, "ab": {"targets": 3}}
+    assert merge_problem_entries(entries) == {"a.inputs": 1, "a.targets": 2, "ab.targets": 3}
+    for problem, own in entries.items():
+        assert select_problem_entries(merge_problem_entries(entries), problem) == own
+    assert merge_problem_entries({"a": {"inputs": 1}}) == {"inputs": 1}
+
+
+def test_the_spec_of_a_mixture_has_members_and_that_of_a_problem_is_as_before():
+    both = ProblemSpec(name="translation-trees", members=(TRANSLATION, TREES))
+    assert both.member("translation") == TRANSLATION
+    assert both.inputs == TEXT
+    assert set(TRANSLATION.to_dict()) == {"name", "features", "shared_vocabulary"}

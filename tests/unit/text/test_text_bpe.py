@@ -45,7 +45,7 @@ def test_files_of_other_content_are_refused(codes, name):
 PIECES = ["<pad>", "</s>", "<unk>", "low@@", "er", "low", "l@@", "</w>"]
 
 
-def test_texts_become_ids_and_come_back():
+def test_texts_become_ids_and_come_back_and_the_file_holds_codes_and_pieces(tmp_path):
     encoder = BpeEncoder(PAPER, PIECES)
     assert encoder.encode("lower  low\tlx") == [3, 4, 5, 6, 2]
     assert encoder.encode("</s>") == [2, 2, 2, 2]
@@ -53,9 +53,6 @@ def test_texts_become_ids_and_come_back():
     assert encoder.decode([5, 3]) == encoder.certain_text([5, 3]) == "low low"
     assert encoder.decode([2]) == "<unk>"
     assert [encoder.piece(token_id) for token_id in range(encoder.vocab_size)] == PIECES
-
-
-def test_the_file_holds_codes_and_pieces(tmp_path):
     encoder = BpeEncoder(PAPER, PIECES, separator="~")
     encoder.save(tmp_path / "codes.of.any.name")
     again = read_vocabulary(tmp_path / "codes.of.any.name")

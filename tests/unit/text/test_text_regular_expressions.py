@@ -111,12 +111,14 @@ def test_ranges_of_characters_are_spelled_once():
                 assert len(matching) == (first <= code <= last)
 
 
-def test_the_shortest_output_is_known():
+def test_the_shortest_output_is_known_and_vocabularies_whose_texts_are_not_their_pieces_are_refused():
     encoder = ByteEncoder()
     assert regex_constraint("a{3,}b", encoder).shortest() == 5
     assert regex_constraint("a{3,}b", encoder).shortest(encoder.encode("aaaaa")) == 7
     assert regex_constraint("a{3,}b", encoder).shortest(encoder.encode("b")) is None
     assert regex_constraint("[^\\w\\W]", encoder).shortest() is None, "no character is neither"
+    with refused("regex:", "subword"):
+        regex_constraint("a", SubwordEncoder.build(["a line of text"] * 3, 300))
 
 
 @pytest.mark.parametrize(("pattern", "names"), [
@@ -128,8 +130,3 @@ def test_the_shortest_output_is_known():
 def test_what_no_automaton_knows_is_refused(pattern, names):
     with refused("expression", *names):
         regex_constraint(pattern, ByteEncoder())
-
-
-def test_vocabularies_whose_texts_are_not_their_pieces_are_refused():
-    with refused("regex:", "subword"):
-        regex_constraint("a", SubwordEncoder.build(["a line of text"] * 3, 300))

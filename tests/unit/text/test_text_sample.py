@@ -18,7 +18,7 @@ def test_the_sample_is_within_the_budget_in_order_and_not_empty(lines, budget):
     assert sample(positions, max(1, size)) == positions, "everything is kept where it fits"
 
 
-def test_one_line_of_each_block_is_kept():
+def test_one_line_of_each_block_is_kept_of_either_side():
     numbers = [int(line) for line in sample([f"{i:06d}" for i in range(100_000)], 6000)]
     assert 500 <= len(numbers) <= 1000
     block = 1
@@ -26,9 +26,6 @@ def test_one_line_of_each_block_is_kept():
         block *= 2
     assert [number // block for number in numbers] == list(range(len(numbers)))
     assert len(numbers) in (100_000 // block, 100_000 // block + 1)
-
-
-def test_alternating_lines_are_not_thinned_to_one_side():
     kept = sample([side for _ in range(50_000) for side in ("de", "en")], 4000)
     for side in ("de", "en"):
         assert 0.4 < kept.count(side) / len(kept) < 0.6
@@ -47,8 +44,6 @@ def test_the_size_says_how_much_of_how_much():
 
 
 # === Samples of parts ===
-
-
 def drawn(*parts, max_bytes):
     return [draw_sample(iter(part), max_bytes) for part in parts]
 

@@ -93,12 +93,13 @@ def test_reserved_equal_and_empty_pieces():
 
 
 # === Files ===
-
-
 def test_the_file_is_tensor2tensors():
     assert SubwordEncoder(["<pad>_", "<EOS>_", ", _", "'", *ESCAPES]).to_bytes() == (
         b"'<pad>_'\n'<EOS>_'\n', _'\n'''\n'0'\n'1'\n'2'\n'3'\n'4'\n'5'\n'6'\n'7'\n'8'\n'9'\n';'\n'\\'\n'_'\n'u'\n"
     )
+    encoder = SubwordEncoder.from_bytes("\n".join(["<pad>", "<EOS>", " ", " a_", "b_ ", "'", *ESCAPES]).encode())
+    assert [encoder.piece(i) for i in range(2, 6)] == ["", "a_", "b_", ""]
+    assert encoder.decode(encoder.encode("b ' a")) == "b ' a"
 
 
 def test_quotes_may_be_single_double_or_none_and_lines_may_end_in_any_way():
@@ -110,15 +111,7 @@ def test_quotes_may_be_single_double_or_none_and_lines_may_end_in_any_way():
             assert [encoder.piece(i) for i in range(encoder.vocab_size)] == pieces
 
 
-def test_white_space_around_a_piece_without_quotes_is_lost_as_in_the_original():
-    encoder = SubwordEncoder.from_bytes("\n".join(["<pad>", "<EOS>", " ", " a_", "b_ ", "'", *ESCAPES]).encode())
-    assert [encoder.piece(i) for i in range(2, 6)] == ["", "a_", "b_", ""]
-    assert encoder.decode(encoder.encode("b ' a")) == "b ' a"
-
-
 # === Learning ===
-
-
 def test_learning_reads_a_stream_once_and_says_the_size(caplog):
     caplog.set_level("INFO", "t2t")
     lines = ["der Hund läuft"] * 30 + ["die Katze schläft"] * 30
@@ -204,8 +197,6 @@ def test_escapes_that_only_a_model_writes(spelt, token):
 
 
 # === Learning pieces: what Tensor2Tensor itself learns, and the slow description on many other texts ===
-
-
 counts_of_tokens = st.dictionaries(
     st.one_of(st.text("ab", min_size=1, max_size=9), st.text("aé中 .u\\_;1\t", min_size=1, max_size=9)),
     st.sampled_from([1, 1, 2, 5, 40]), min_size=1, max_size=15,

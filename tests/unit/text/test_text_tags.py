@@ -41,14 +41,11 @@ def test_no_text_is_lost(tagged, text):
     np.testing.assert_array_equal(ended, TextEncoder.encode_ended(tagged, [text])[0])
 
 
-def test_what_is_no_tag_of_the_vocabulary_is_refused(tagged):
+def test_what_is_no_tag_of_the_vocabulary_or_no_list_of_languages_is_refused(tagged):
     with refused("--target_language=it:", "sentencepiece,", "<2it>;", *TAGS[:2], "--language_tags"):
         find_tag(tagged, "it", "--target_language=it")
     with refused("byte,", "<2de>;"):
         find_tag(ByteEncoder(), "de", "")
-
-
-def test_lists_of_languages():
     assert parse_languages("en, de,pt-BR") == ["en", "de", "pt-BR"]
     for wrong in ("en,,de", "en,en", "<2de>", "en;de", ","):
         with refused(f"--language_tags={wrong}"):

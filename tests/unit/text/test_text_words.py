@@ -16,14 +16,11 @@ from t2t.text.word_list import WordListEncoder
 from tests.errors import refused
 
 
-def test_ids_follow_the_order_of_the_words():
+def test_ids_follow_the_order_of_the_words_after_unknown_and_reserved_ones():
     encoder = TokenEncoder(["b", "a", "ä"])
     assert encoder.vocab_size == 6
     assert encoder.encode(" a  ä\tb ") == [4, 5, 3]
     assert encoder.decode([4, 5, 3, 1, 3]) == "a ä b"
-
-
-def test_unknown_and_reserved_words():
     encoder = TokenEncoder(["a"])
     assert encoder.encode("a x </s> <pad> <unk>") == [3, UNK_ID, UNK_ID, UNK_ID, UNK_ID]
     assert encoder.decode(encoder.encode("a x")) == "a <unk>"
@@ -56,24 +53,19 @@ def test_the_number_of_a_line_is_the_id(tmp_path):
         assert WordListEncoder(["<pad>", "<EOS>", unknown, "a"]).encode("x a") == [2, 3]
 
 
-def test_reserved_words_in_a_text_are_unknown_and_do_not_end_it():
+def test_reserved_words_in_a_text_are_unknown_and_do_not_end_it_and_the_most_frequent_words_are_kept():
     encoder = WordListEncoder(["<pad>", "<EOS>", "a", "UNK"])
     assert encoder.encode("a <EOS> <pad> a") == [2, 3, 3, 2]
     assert encoder.decode(encoder.encode("a <EOS> a")) == "a UNK a"
     for word in ("<EOS>", "x"):  # where the list has no name for unknown words
         with refused(repr(word), "UNK"):
             WordListEncoder(["<pad>", "<EOS>", "a"]).encode(f"a {word}")
-
-
-def test_the_most_frequent_words_are_kept():
     lines = ["b b a <EOS> UNK", "c b a d"]
     assert WordListEncoder.build(lines, 6).to_bytes().decode().split() == ["<pad>", "<EOS>", "b", "a", "c", "UNK"]
     assert WordListEncoder.build(reversed(lines), 6).fingerprint == WordListEncoder.build(lines, 6).fingerprint
 
 
 # === Bytes ===
-
-
 def test_ids_of_bytes_are_tensor2tensors():
     """UTF-8 of "Ä a" is C3 84 20 61, and ids start after padding and end of sequence."""
     encoder = ByteEncoder.build((1 / 0 for _ in range(1)), 5)  # which reads nothing
@@ -120,15 +112,12 @@ def test_mistakes_are_named():
 
 
 # === Pieces that two vocabularies have in common ===
-def test_pieces_are_paired_by_their_text():
+def test_pieces_are_paired_by_their_text_unless_it_stands_there_twice_or_is_of_another_kind():
     there, here = TokenEncoder.build(["cat dog bird"], 9), TokenEncoder.build(["dog fish cat cat"], 9)
     pairs = shared_ids(there, here).tolist()
     assert {there.piece(old) for old, _ in pairs} >= {"cat", "dog", "<pad>", "</s>"}
     assert all(there.piece(old) == here.piece(new) for old, new in pairs)
     assert {"bird", "fish"} & {there.piece(old) for old, _ in pairs} == set()
-
-
-def test_a_text_that_stands_in_a_vocabulary_twice_and_other_kinds_tell_nothing():
     first = ["<pad>", "<EOS>"]
     there, here = WordListEncoder([*first, "cat", "cat", "dog"]), WordListEncoder([*first, "cat", "dog"])
     assert shared_ids(there, here).tolist() == [[0, 0], [1, 1], [4, 3]]
@@ -136,8 +125,6 @@ def test_a_text_that_stands_in_a_vocabulary_twice_and_other_kinds_tell_nothing()
 
 
 # === Words and spaces ===
-
-
 def test_the_ids_of_a_word_are_found_once_of_no_more_words_than_the_most_and_of_no_long_ones():
     asked = []
     ids = WordIds(lambda word: asked.append(word) or [len(word), 70_000], most_words=2, longest_word=3)

@@ -70,11 +70,8 @@ def test_passing_failures_are_tried_again(flaky):
 
 
 @pytest.mark.parametrize(("error", "tried", "about"), [
-    (OSError("500"), 6, "500"),
-    (TimeoutError(), 6, "TimeoutError"),
-    (PermissionError("no"), 1, "no"),
-    (NoCredentialsError("none"), 1, "flaky://"),
-    (ValueError("bad-name"), 1, "bad-name"),
+    (OSError("500"), 6, "500"), (TimeoutError(), 6, "TimeoutError"), (PermissionError("no"), 1, "no"),
+    (NoCredentialsError("none"), 1, "flaky://"), (ValueError("bad-name"), 1, "bad-name"),
 ])  # fmt: skip
 def test_failures_in_one_line(flaky, error, tried, about):
     flaky.errors += [error] * 20
@@ -101,7 +98,7 @@ def test_a_package_or_bucket_that_is_missing(flaky, tmp_path, error, address, ab
     assert all(word in str(told) for word in (address, *about.split()))
 
 
-def test_a_full_disk_is_not_the_stores_fault(flaky, tmp_path):
+def test_what_came_short_is_read_again_and_a_full_disk_is_not_the_stores_fault(flaky, tmp_path):
     flaky.errors.append(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "x")))
     with pytest.raises(StoreError) as raised:
         quick().get([("flaky://b/x", str(tmp_path / "x"))])
@@ -109,9 +106,6 @@ def test_a_full_disk_is_not_the_stores_fault(flaky, tmp_path):
     assert isinstance(told, OSError)
     assert (told.errno, told.strerror) == (errno.ENOSPC, "No space left on device")
     assert not list(tmp_path.glob("*x*"))
-
-
-def test_what_came_short_is_read_again(flaky, tmp_path):
     flaky.cuts += [3, 0]
     quick().get([("flaky://b/x", str(tmp_path / "x"))])
     assert (tmp_path / "x").read_bytes() == b"12345"

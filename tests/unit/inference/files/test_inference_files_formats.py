@@ -65,6 +65,11 @@ def test_jsonl_has_alignments_and_the_scores_of_tokens():
     assert found["tokens"] == [["a", -0.25], ["b", -1.25], ["</s>", 0.0]]
 
 
+def test_jsonl_marks_an_output_that_is_cut():
+    (found,) = json.loads(renderer("jsonl")(1, [Hypothesis("a b", (5, 6), -0.5, -1.5, cut=True)], 1)[0])["hypotheses"]
+    assert found == {"text": "a b", "score": -0.5, "log_prob": -1.5, "finish_reason": "length"}
+
+
 @given(st.lists(st.text(), min_size=1, max_size=3), st.sampled_from(sorted(FORMATS)))
 def test_no_output_breaks_its_line_or_its_columns(texts, name):
     found = [Hypothesis(text, (), -1.0, -1.0) for text in texts]

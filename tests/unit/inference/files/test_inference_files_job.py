@@ -194,10 +194,11 @@ def test_any_bytes_give_as_many_lines(job, out, tmp_path, content, ended, output
 def test_what_was_cut_repaired_and_replaced_is_reported(job, out, tmp_path):
     lines = [b"short", b"123456", b"1234567", b"a\rb", b"\xff", b"n\x00ul", *[b"also too long"] * 11]
     (tmp_path / "in").write_bytes(b"\n".join(lines))
-    report = decode_file(Reverser(longest_input=6), job())
+    report = decode_file(Reverser(longest_input=6, unfinished=("short", "a\rb")), job())
     assert out.read_text().split("\n")[1:4] == ["654321@1", "654321@2", "b a@3"]
     assert report.warnings("LIMIT") == [
         "cut to LIMIT: 12 lines (number 3, 7, 8, 9, 10, 11, 12, 13, 14, 15, ...)",
+        "outputs that end at their limit, see --decode_extra_length: 2 lines (number 1, 4)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",
         "line breaks or tabs inside outputs replaced by spaces: 1 output",
@@ -224,21 +225,23 @@ def test_the_speed_is_that_of_this_attempt():
 @pytest.mark.parametrize("options", [{}, {"n_best": 3, "output_format": "jsonl"}, {"output_format": "tsv"}])
 def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, options, caplog):
     caplog.set_level("INFO", logger="t2t")
+    asked = {"longest_input": 20, "unfinished": ("line 5", "line 30")}
     (tmp_path / "in").write_text(TEXT.replace("line 3\n", "this line is much too long for the model, it is cut\n"))
-    decode_file(Reverser(longest_input=20), job(**options))
+    decode_file(Reverser(**asked), job(**options))
     undisturbed = out.read_bytes()
     out.unlink()
     for breaks, done in (("line 18", 16), ("line 30", 24)):
         with pytest.raises(ConnectionError):
-            decode_file(Reverser(longest_input=20, breaks=breaks), job(**options))
+            decode_file(Reverser(**asked, breaks=breaks), job(**options))
         assert not out.exists()
         assert (tmp_path / "out.partial").read_bytes().count(b"\n") == done
-    last = Reverser(longest_input=20)
+    last = Reverser(**asked)
     report = decode_file(last, job(**options))
     assert out.read_bytes() == undisturbed
     assert "resuming after line 24 of an interrupted attempt" in caplog.messages
     assert last.asked[0] == "line 25"
     assert (report.lines, report.done, report.cut.count, report.cut.first) == (40, 16, 1, [3])
+    assert report.cut_outputs.first == [5, 30]
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
