@@ -42,6 +42,13 @@ def test_what_holds_of_updates_holds_on_jax(tmp_path):
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
 
 
+@pytest.mark.exhaustive  # that values of hparams that are valid alone go together on JAX, too
+@pytest.mark.timeout(7200)
+@needs_jax
+def test_sampled_hparams_compute_on_jax(tmp_path):
+    run_on_jax(tmp_path, "tests/conformance/test_conformance_sampled_hparams.py", "-m", "")
+
+
 @pytest.mark.exhaustive  # that the quickstart learns on JAX
 @needs_jax
 def test_the_first_line_of_the_readme_translates_on_jax(tmp_path):

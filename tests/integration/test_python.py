@@ -74,7 +74,9 @@ def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_pa
     """It would not be trained, and no checkpoint could be loaded."""
     (problem, *_), options, data_dir = digits(tmp_path)
     source = (ROOT / "examples/usr_dir/bag_of_words.py").read_text(encoding="utf-8")
-    late = re.sub(r" +self.mix.build.*\n", "", source).replace("my_bag_tiny", "late_set").replace("MyBagOfWords", "Late")
+    late = (
+        re.sub(r" +self.mix.build.*\n", "", source).replace("my_bag_tiny", "late_set").replace("MyBagOfWords", "Late")
+    )
     (tmp_path / "late").mkdir()
     (tmp_path / "late/__init__.py").write_text(late, encoding="utf-8")
     given = {"data_dir": data_dir, "problem_options": options, "worker_cpu": 1, "usr_dir": tmp_path / "late"}
