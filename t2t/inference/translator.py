@@ -160,17 +160,15 @@ class Translator(PairScorer):
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
-        seeds = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
+        numbers = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
         asked = self._not_blank(sentences, sources)
         if len(asked) < len(sentences):
-            sentences, sources, prefixes, terms = (
-                None if values is None else [values[n] for n in asked]
-                for values in (sentences, sources, prefixes, terms)
-            )
+            sentences = [sentences[n] for n in asked]
+            sources, prefixes, terms = (_some(values, asked) for values in (sources, prefixes, terms))
         prefixes = self.forced(prefixes, len(asked))
         return DecodeRequest(
             rows=self.input_rows(sentences, hparams),
-            seeds=seeds[asked],
+            seeds=numbers[asked],
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
@@ -357,3 +355,7 @@ class Translator(PairScorer):
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses
+
+
+def _some(values: Sequence[Any] | None, indices: Sequence[int] | np.ndarray) -> Any:
+    return None if values is None else [values[index] for index in indices]
