@@ -91,7 +91,11 @@ def test_a_recurrent_model_writes_as_the_run(recurrent):
 
 @pytest.mark.parametrize(
     ("changes", "about"),
-    [({"longest_input": 2}, "ids"), ({"vocabularies": {"targets": "vocab.targets.token.tokens"}}, "greedy")],
+    [
+        ({"longest_input": 2}, "ids"),
+        ({"vocabularies": {"inputs": "vocab.targets.token.tokens"}}, "ids"),
+        ({"vocabularies": {"targets": "vocab.targets.token.tokens"}}, "greedy"),
+    ],
 )
 def test_what_the_script_reads_and_writes_is_compared(recurrent, tmp_path, changes, about):
     made, trial, folder = recurrent
