@@ -55,14 +55,14 @@ class Dropout(SeededLayer):
 
 
 def random_keep(shape, rate: float, seed):
-    """Returns bool of a shape, each False with a probability of `rate` to the nearest 2^-16.
+    """Returns bool of a shape, each False with a probability of `rate` to the nearest 2^-16, below 1.
 
     Random bits are the expensive part of dropout, so each value uses only sixteen of them, half a word.
     """
     count = math.prod(shape)
     words = keras.random.randint(((count + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
     halves = ops.reshape(ops.view(words, "int16"), (-1,))
-    return ops.reshape(halves[:count], shape) >= round(rate * 2**16) - 2**15
+    return ops.reshape(halves[:count], shape) >= min(round(rate * 2**16), 2**16 - 1) - 2**15  # an int16
 
 
 def seed_of_step(seed, i):

@@ -178,6 +178,7 @@ def test_dropout_zeroes_a_fraction_and_scales_the_rest():
         np.testing.assert_allclose((found == 0.0).mean(axis=axis).std(), 0.043, rtol=0.3)
     for layer, seed in ((dropout(0.25), None), (dropout(0.0), SEED)):
         np.testing.assert_array_equal(layer(x, seed=seed), x)
+    assert (numpy(dropout(1 - 2**-20)(x, seed=SEED)) > 0.0).sum() < 10  # one of 2^16 stays, at most
 
 
 def test_a_mask_depends_on_seed_and_name_alone():
