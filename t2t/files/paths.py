@@ -76,11 +76,14 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     """Returns the local path for a user's path: expands `~`, and maps the address of an object store to its mirror.
 
     Raises:
-        UserError: see `check_address`.
+        UserError: see `check_address`; or `~name` is not the home folder of a user.
     """
     scheme = _scheme(path)
     if not scheme:
-        return Path(path).expanduser()
+        try:
+            return Path(path).expanduser()
+        except RuntimeError:
+            raise UserError(f"{path}: there is no home folder of that name; write the path without ~") from None
     check_address(path)
     host, *others = _parts(os.fspath(path))
     return mirrors_folder().joinpath(scheme, host or _NO_HOST, *others)

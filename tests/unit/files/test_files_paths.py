@@ -16,14 +16,16 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_a_scheme_without_a_store_and_an_address_that_leads_to_another_path_are_refused():
+def test_paths_that_lead_nowhere_or_to_another_path_are_refused():
     for scheme in ("file", "local", "s4", "x-y+z.1"):
         for path in (f"{scheme}://bucket/data", Path(f"{scheme}://bucket/data")):
             with refused(path, f"{scheme}://"):
                 local_path(path)
-    for address in ("s3://bucket/../other", "s3://bucket//data", "s3://bucket/./data"):
-        with refused(address):
-            local_path(address)
+    for path in ("s3://bucket/../other", "s3://bucket//data", "s3://bucket/./data", "~nobody_at_all/data"):
+        with refused(path):
+            local_path(path)
+    with refused("~nobody_at_all/b"):
+        named_files("a,~nobody_at_all/b")
     check_local("/a/b")
     with refused("--t2t_usr_dir=s3://b/x", "s3://"):
         check_local("s3://b/x", "t2t_usr_dir")
