@@ -37,7 +37,7 @@ def main() -> None:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     address, seen = json.loads(os.environ.get(SERVER, '["", {}]'))
     try:
-        if seen != seen_by_imports(dict(os.environ)):
+        if seen != seen_by_imports(dict(os.environ)) or _has_site_code():
             raise OSError("another environment")
         server.connect(address)
     except OSError:
@@ -55,6 +55,11 @@ def main() -> None:
     server.sendmsg([len(text).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
     server.sendall(text)
     status.wait()
+
+
+def _has_site_code() -> bool:
+    """Returns whether Python runs code of a folder of PYTHONPATH when it starts."""
+    return any(os.path.isfile(f"{folder}/sitecustomize.py") for folder in os.environ.get("PYTHONPATH", "").split(":"))
 
 
 class _Status:

@@ -32,6 +32,10 @@ def test_a_process_is_what_its_caller_makes_it(start, tmp_path):
     assert done.returncode == 3, done.stderr
     assert done.stderr == ""
     assert done.stdout == f'[["-c", "--a=b", "c d"], "{tmp_path}", "fig", {0o027}, 100, "text", true, "__main__"]\n'
+    (tmp_path / "sitecustomize.py").write_text("print('Python starts', flush=True)")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(start("-c", "print('here')"), env=environment, capture_output=True, text=True)
+    assert done.stdout == "Python starts\nhere\n", done.stderr
 
 
 @imports_tensorflow

@@ -38,7 +38,7 @@ def test_every_model_learns_and_decodes_on_jax_as_on_tensorflow(tmp_path):
 @pytest.mark.exhaustive  # the tests of what is equal, on JAX
 @needs_jax
 def test_what_holds_of_updates_holds_on_jax(tmp_path):
-    parts = ("updates", "dropout", "mixture", "statistics")
+    parts = ("updates", "layers", "parts")
     run_on_jax(tmp_path, *(f"tests/equivalence/test_equivalence_{part}.py" for part in parts))
 
 
