@@ -7,6 +7,7 @@ import fcntl
 import gc
 import io
 import os
+import signal
 import types
 from pathlib import Path
 
@@ -44,6 +45,9 @@ check_errors(errors_made)
 
 
 def pytest_configure(config):
+    # A script that runs the tests in the background has them ignore interruptions, and so would all their processes.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Devices can be split only before the engine starts, which the first operation of any test does.
     if os.environ.get("KERAS_BACKEND") == "jax":
         after_import("jax", _split_devices_of_jax)
