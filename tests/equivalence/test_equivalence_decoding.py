@@ -91,7 +91,7 @@ def test_exact_ties_break_one_way_in_every_company(changes):
         outputs = [(one.ids, one.score, one.log_prob) for one in outputs]
         assert expected.setdefault(text, outputs) == outputs
     if not changes["alpha"]:  # longer outputs do not score higher, and the lowest allowed id wins
-        assert {outputs[0][0] for outputs in expected.values()} == {(EOS_ID,)}
+        assert {outputs[0][0] for text, outputs in expected.items() if text.strip()} == {(EOS_ID,)}
 
 
 def test_the_same_is_found_in_every_company():

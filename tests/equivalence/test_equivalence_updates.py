@@ -196,9 +196,9 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     big = batch(sources=[20] * 200, targets=[20] * 200)
     found = {}
     for dtype in ("float32", "mixed_float16"):
-        model = tiny_transformer(dtype=dtype)
+        step = step_of(lambda dtype=dtype: tiny_transformer(dtype=dtype), scale_loss=dtype == "mixed_float16")
+        model = step.model
         before = {v.path: np.asarray(v) for v in model.trainable_variables}
-        step = step_of(lambda model=model: model, scale_loss=dtype == "mixed_float16")
         stats = step([[big]] * micro_batches, 1, 1.0)
         assert bool(stats.finite)
         assert float(stats.tokens) == 4000 * micro_batches
