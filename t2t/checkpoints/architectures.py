@@ -36,9 +36,8 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
 def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collection[str], asked: str) -> bool:
     """Checks that the weights of a checkpoint compute in a new run what they computed where they were trained.
 
-    Parts of the network may differ if their weights have other names or shapes and are thus not taken: hparams with
-    `only_shapes`, see `param`. An hparam that the checkpoint does not name came with a later version, which computes
-    with its default what earlier ones computed.
+    Hparams with `only_shapes` may differ, see `param`: they change names or shapes of weights, and such weights are not
+    loaded. An hparam that the checkpoint lacks was added by a later version; its default computes the same as before.
 
     Args:
         checkpoint: it has been read from its folder; the weights are not needed.

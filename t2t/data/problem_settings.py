@@ -123,12 +123,11 @@ def check_matches(
     for key in differing:
         if key in _LANGUAGES and not found.get(key):
             continue
-        values = (_shown(asked, key), _shown(found, key))
-        other = (
-            _first_other_file(manifest, asked.get(key), found.get(key), is_known, values) if key in files else values
-        )
-        if other:
-            wrong[key] = asked_and_found(*other)
+        values: tuple[str, str] | None = (_shown(asked, key), _shown(found, key))
+        if key in files and all(isinstance(names, str) and names for names in (asked.get(key), found.get(key))):
+            values = _first_other_file(manifest, asked[key], found[key], is_known)
+        if values:
+            wrong[key] = asked_and_found(*values)
     if wrong:
         listed = "; ".join(f"{key}: {difference}" for key, difference in wrong.items())
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
@@ -138,15 +137,8 @@ def check_matches(
         )
 
 
-def _first_other_file(
-    manifest: Manifest, asked: Any, found: Any, is_known: bool, shown: tuple[str, str]
-) -> tuple[str, str] | None:
-    """Returns the first pair of a requested and a recorded path with different contents; None if the files have moved.
-
-    Values that name no files are returned as `shown`.
-    """
-    if not all(isinstance(names, str) and names for names in (asked, found)):
-        return shown
+def _first_other_file(manifest: Manifest, asked: str, found: str, is_known: bool) -> tuple[str, str] | None:
+    """Returns the first pair of a requested and a recorded path with different contents; None if the files moved."""
     paths = named_files(asked)
     if is_known and not all(path.is_file() for path in paths):
         return None

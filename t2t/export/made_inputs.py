@@ -53,7 +53,7 @@ def make_texts(encoder: TextEncoder, count: int, most_pieces: int = MOST_PIECES)
 def make_outputs(translator: Translator, count: int) -> list[list[int]]:
     """Returns ids of random texts of the target vocabulary, without end of sequence.
 
-    By these, an export's vocabulary is compared, whatever the run itself writes, which may be next to nothing.
+    They compare an export's vocabulary with the run's even where the run's own outputs are nearly empty.
     """
     encoder = translator.problem.encoders[TARGETS]
     return [encoder.encode(text) for text in make_texts(encoder, count)]

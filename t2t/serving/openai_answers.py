@@ -79,5 +79,5 @@ class Completion:
 def _choice(
     index: int, body: dict[str, Any], finish_reason: str | None, answer: Answer | None = None
 ) -> dict[str, Any]:
-    cut = {"cut": True} if answer and answer.cut else {}  # of the prompt; it is no part of OpenAI's interface
+    cut = {"cut": True} if answer and answer.cut else {}  # the prompt was truncated; OpenAI's interface lacks this key
     return {"index": index, **body, "logprobs": None, "finish_reason": finish_reason, **cut}

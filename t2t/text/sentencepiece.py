@@ -210,7 +210,10 @@ def _normalizes(model: bytes) -> bool:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields number and content of the fields of a protocol buffer that are texts, bytes or messages."""
+    """Yields number and content of the fields of a protocol buffer that are texts, bytes or messages.
+
+    The classes that SentencePiece ships for it need a newer protobuf than TensorFlow allows.
+    """
     place = 0
 
     def varint() -> int:

@@ -113,7 +113,7 @@ def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case, grown)
 
 @every_kind
 def test_the_loss_is_the_cross_entropy_of_the_logits_and_its_gradients_reach_every_weight(model, features, logits):
-    """And costs, if there are any; beside a row of padding, which adds nothing."""
+    """The loss includes the costs of models that have some. A row of padding in the batch adds nothing."""
     given = features_of(model)
     if model.spec.targets.kind == FeatureKind.TOKENS:
         given = {name: np.concatenate([array, np.zeros_like(array[:1])]) for name, array in given.items()}

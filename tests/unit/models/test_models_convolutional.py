@@ -1,4 +1,4 @@
-"""Convolutional models beside their references: ByteNet, ConvS2S, WaveNet.
+"""What only convolutional models have: ByteNet, ConvS2S, WaveNet.
 
 Legend: B batch, S source length, D width or residual channels, K skip channels.
 """
