@@ -21,6 +21,7 @@ from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
+from t2t.files.zoo import PREFIX, zoo_runs
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
@@ -64,7 +65,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE, positional=("runs",))
 def main(values: flags.FlagValues) -> int:
-    folders = [_folder(name) for name in values.runs]
+    named_zoo = [f"{PREFIX}{name}" for name in (zoo_runs() if PREFIX in values.runs else ())]
+    folders = [_folder(name) for name in (*values.runs, *named_zoo) if name != PREFIX]
     if not values.output_dir and not folders:
         raise UserError("no run is named; name runs, or folders with runs below them: t2t-insight RUN_OR_FOLDER")
     data = local_path(values.data_dir)

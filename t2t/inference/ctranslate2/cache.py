@@ -1,4 +1,4 @@
-"""Cache of the conversions of a run's checkpoints, in the run directory."""
+"""Cache of the conversions of a run's checkpoints, in the run directory; for a run of a zoo, in the user's cache."""
 
 import contextlib
 import dataclasses
@@ -14,13 +14,15 @@ from typing import Any
 import t2t
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, sha256_of
+from t2t.files.paths import cache_folder
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
+from t2t.files.zoo import is_in_zoo
 from t2t.inference.fallback import Agreement
 
 log = logging.getLogger("t2t")
 
 FOLDER = "cache/ctranslate2"
-"""In a run directory; it has a folder for each problem of the run."""
+"""In a run directory or a stand-in for it; it has a folder for each problem of the run."""
 
 RECORD, TRIALS = "conversion.json", "trials.json"
 
@@ -64,7 +66,8 @@ class ConversionCache:
         versions = f"{fingerprint} {t2t.__version__} {ctranslate2.__version__}"
         self._fingerprint = hashlib.sha256(versions.encode()).hexdigest()
         self._run, self._checkpoint = run, checkpoint
-        self._folder = run / FOLDER / problem / f"{checkpoint}-{self._fingerprint[:12]}"
+        self._kept_in = cache_folder() / "zoo" / run.name if is_in_zoo(run) else run
+        self._folder = self._kept_in / FOLDER / problem / f"{checkpoint}-{self._fingerprint[:12]}"
 
     @functools.cached_property
     def kept(self) -> ConvertedModel | None:
@@ -144,7 +147,7 @@ class ConversionCache:
             shutil.rmtree(self._folder)
 
     def _read(self, name: str) -> dict[str, Any]:
-        check_inside(self._run, self._folder / name)
+        check_inside(self._kept_in, self._folder / name)
         return read_sealed(self._folder / name)
 
     def _remove_outdated(self) -> None:
