@@ -40,6 +40,7 @@ training data, attention, the beam, and alternative outputs. Models are loaded o
 
     %s runs                                     (then open http://127.0.0.1:8600)
     %s run_a run_b --data_dir=data              (with their training data)
+    %s                                          (the runs that come with t2t, as does zoo:)
 
 Runs in --output_dir are loaded at the start, and also served at all addresses of t2t-server:
 
@@ -65,10 +66,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE, positional=("runs",))
 def main(values: flags.FlagValues) -> int:
-    named_zoo = [f"{PREFIX}{name}" for name in (zoo_runs() if PREFIX in values.runs else ())]
-    folders = [_folder(name) for name in (*values.runs, *named_zoo) if name != PREFIX]
-    if not values.output_dir and not folders:
-        raise UserError("no run is named; name runs, or folders with runs below them: t2t-insight RUN_OR_FOLDER")
+    names = values.runs or ([] if values.output_dir else [PREFIX])
+    folders = [folder for name in names for folder in (zoo_runs().values() if name == PREFIX else [_folder(name)])]
     data = local_path(values.data_dir)
     if values.data_dir and not address_of(data) and not data.is_dir():
         raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")

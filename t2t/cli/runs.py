@@ -25,7 +25,7 @@ Shows all runs below a folder, finished or in training: what they train, their p
     %s --folder=~/t2t_train
     %s --folder=study --sort=-best
     %s --folder=runs --filter=state=training,problem=translate --format=tsv
-    %s zoo:                                     (those that come with t2t, and those of --zoo_dir)
+    %s zoo:                         (the runs that come with t2t, and those of --zoo_dir)
 
 --folder= may be omitted.
 """
