@@ -2,9 +2,9 @@
 
     python -m tests.golden.make_run
 
-writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events, locks and
-notes on which files were verified, and `lines` with `decodes` and `scores`, what the run gave for them. A version with new formats adds its
-own; the others stay.
+writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events, locks and notes on
+which files were verified, and `lines` with `decodes` and `scores`, what the run gave for them. A version with new
+formats adds its own; the others stay.
 """
 
 import random
