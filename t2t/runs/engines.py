@@ -1,5 +1,6 @@
 """Chooses the engine that decodes a run: the model itself, or CTranslate2 if requested and supported."""
 
+import itertools
 import json
 import logging
 from collections.abc import Mapping
@@ -200,7 +201,7 @@ def _texts(run: RunDir, problem: str) -> list[str]:
     kept = [one.sources for one in read_dev_outputs(run.dev_outputs_file) if one.problem in ("", problem)]
     texts = [text for text in dict.fromkeys(kept[-1] or ()) if text.strip()] if kept else []
     halves = [" ".join(words[: -(-len(words) // 2)]) for words in map(str.split, texts)]
-    pairs = [f"{first} {second}" for first, second in zip(texts, texts[1:], strict=False)]
+    pairs = [f"{first} {second}" for first, second in itertools.pairwise(texts)]
     return list(dict.fromkeys([*texts, *halves, *pairs]))
 
 

@@ -1,4 +1,4 @@
-"""Cache of the conversions of a run's checkpoints, in the run directory, or where that is read-only in the user's cache.
+"""Cache of the conversions of a run's checkpoints: in the run directory, or in the user's if that is read-only.
 
 In each, next to the folder of a conversion, are two files: what the model itself answers to a few inputs, and how the
 conversion compares with that. Names hold no paths of runs: in the user's cache, a conversion is found by what it was
@@ -238,12 +238,10 @@ class ConversionCache:
                 continue
             checkpoint = path.name.rpartition("-")[0]
             with contextlib.suppress(OSError):
+                is_outdated = time.time() - path.stat().st_mtime > UNUSED_S
                 if home.is_run:
-                    is_outdated = (
-                        checkpoint == self._checkpoint or not (self._run / "checkpoints" / checkpoint).exists()
-                    )
-                else:
-                    is_outdated = time.time() - path.stat().st_mtime > UNUSED_S
+                    is_gone = not (self._run / "checkpoints" / checkpoint).exists()
+                    is_outdated = is_gone or checkpoint == self._checkpoint
                 if is_outdated:
                     _remove(path)
 
