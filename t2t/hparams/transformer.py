@@ -320,6 +320,7 @@ def transformer_multi30k_tiny() -> TransformerHParams:
         layer_prepostprocess_dropout=0.3,
         learning_rate=0.005,
         learning_rate_warmup_steps=2000,
+        train_steps=8000,
     )
 
 
