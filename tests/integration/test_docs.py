@@ -12,6 +12,9 @@ import pytest
 
 import t2t
 from t2t.cli.common import parse
+from t2t.registry import HPARAMS
+from t2t.runs.names import get_hparams
+from t2t.runs.run_checks import long_warmup
 from tests.in_process import module_of
 from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened, succeed
 
@@ -227,11 +230,16 @@ def commands_of(page):
 
 
 @pages
-def test_flags_exist(page):
+def test_flags_exist_and_no_training_ends_soon_after_its_warm_up(page):
+    """Of a set that t2t has; results.md shows its commands, which are no blocks, as they were measured."""
     for words in commands_of(page):
         module = module_of(words[0])
         given = [word for word in words if not word.startswith("--config=")]  # whose file a run of the page writes
-        parse(module.build_flags(), given, "", module.main.positional)
+        values = parse(module.build_flags(), given, "", module.main.positional)
+        if words[0] in ("t2t-trainer", "t2t-tune") and values.hparams_set in HPARAMS:
+            hparams = get_hparams(values.hparams_set).override(",".join(values.hparams))
+            steps = hparams.train_steps if values.train_steps is None else values.train_steps
+            assert not long_warmup(hparams.replace(train_steps=steps)), words
 
 
 def test_flags_that_are_named_exist():
