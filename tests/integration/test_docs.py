@@ -16,7 +16,7 @@ from t2t.registry import HPARAMS
 from t2t.runs.names import get_hparams
 from t2t.runs.run_checks import long_warmup
 from tests.in_process import module_of
-from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened, succeed
+from tests.readme import GUIDES, INDEX, PAGES, ROOT, block, blocks, execute, shortened, succeed
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
 LONG = ("--model=", "t2t-decoder", "t2t-eval")
@@ -208,10 +208,12 @@ def test_links_and_names_lead_somewhere(page):
             assert hasattr(importlib.import_module(module), attribute), f"{page.name} names {name}"
 
 
-def test_the_readme_lists_every_page():
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
-    listed = {ROOT / name for name in re.findall(r"\]\((docs/\w+\.md)\)", text)}
-    assert listed == {*DOCS} - {ROOT / "docs/index.md"}
+def test_the_first_page_lists_every_page_and_the_readme_fits_two_screens():
+    table, _, tree = INDEX.read_text(encoding="utf-8").partition("## Pages")[2].partition("```{toctree}")
+    pages = {page.stem for page in DOCS} - {"index"}
+    assert {*re.findall(r"\]\((\w+)\.md\)", table)} == pages
+    assert {*re.findall(r"^\w+$", tree, re.M)} == pages | {"walk"}
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 # === Commands ===
