@@ -1,6 +1,7 @@
 """Options of problems, which users set on the command line."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ def file_option(many: bool = False) -> Any:
 
 
 _FILE, _MANY = "file", "many"
+
+
+@functools.lru_cache(maxsize=64)
+def _listed(names: str) -> list[Path]:
+    """Returns the files in the value of an option; its patterns have been replaced, and are not matched again."""
+    return named_files(names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,7 @@ class ProblemOptions:
     def paths(self, name: str) -> list[Path]:
         """Returns the files that an option names; empty if it is not set."""
         value = getattr(self, name)
-        return named_files(value) if value else []
+        return list(_listed(value)) if value else []
 
     def numbered_paths(self, name: str) -> dict[str, Path]:
         """Returns the files that an option names, by the option's name; several are numbered, e.g. `train_file 1`."""
