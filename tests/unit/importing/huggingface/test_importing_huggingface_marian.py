@@ -153,6 +153,13 @@ def test_search_settings_that_have_no_hparam_are_named(model, search, said):
     assert [said in text for text in model.read().warnings] == [True] * bool(said)
 
 
+def test_search_settings_that_an_hparam_cannot_have_are_left_out(model):
+    marian.write_model(model.model, length_penalty=-0.5, num_beams=0, no_repeat_ngram_size=3)
+    found = model.report().run
+    assert (found.hparams.alpha, found.hparams.beam_size, found.hparams.no_repeat_ngram_size) == (1.0, 6, 3)
+    assert [["alpha=-0.5" in text, "beam_size=0" in text] for text in found.warnings] == [[False, True], [True, False]]
+
+
 # === The report, and other files of weights ===
 
 
