@@ -85,6 +85,9 @@ def test_without_any_flag_it_can_be_listed_but_not_generated(samples):
     problem = Text2TextFiles()
     assert problem.splits == ("train", "dev")
     assert problem.requirements().startswith("--train_source=FILE, --train_target=FILE")
+    for value in (["a"], 3):
+        with refused(f"train_source={value!r}:", type(value).__name__, "text,", "commas"):
+            Text2TextFiles(train_source=value)
     with refused("--train_source=FILE,"):
         samples(problem, "train")
 
