@@ -112,6 +112,7 @@ def encode_chunk(
         columns = {TARGETS: cut(columns[TARGETS], cut_length)}
     return Chunk(columns, kept, filtered, repeated, +dropped, ids, lost, count, unknown, normalized, texts, altered)
 
+
 def _check_finite(
     problem: Problem, columns: dict[str, Column], split: str, samples: list[Sample], numbers: np.ndarray
 ) -> None:

@@ -130,7 +130,8 @@ class SplitTally:
         dropped, repaired, unknown, normalized = (dict(sorted(counter.items())) for counter in counters)
         return Counts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
-            dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown, normalized=normalized,
+            dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown,
+            normalized=normalized,
         )  # fmt: skip
 
 

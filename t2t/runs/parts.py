@@ -139,8 +139,9 @@ def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, 
         f"hparam max_length={max_length}: {longer / count:.1%} of the training examples of {data.problem.name} "
         f"({longer:,} of {count:,}) are longer"
     )
-    shorter = "generate data with a smaller --cut_length" if "cut_length" in option_names(data.problem) else "shorten them"
-    cure = f"raise max_length (the longest has {batches.longest:,}), or {shorter}"
+    is_cut = "cut_length" in option_names(data.problem)
+    shorter = "generate data with a smaller --cut_length" if is_cut else "make the examples shorter"
+    cure = f"raise max_length (the longest has {batches.longest:,}) or {shorter}"
     if is_new and 2 * batches.skipped >= count:
         raise UserError(f"{found} and would be skipped; {cure}")
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
