@@ -39,6 +39,7 @@ from t2t.files.atomic import (
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exclusive, exists, fetch, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
+from t2t.files.zoo import check_outside_zoo
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
@@ -134,6 +135,7 @@ class RunDir:
             MachineError: the directory cannot be written.
         """
         path = local_path(path)
+        check_outside_zoo(path)
         if cls.has_begun(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
@@ -295,6 +297,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
         MachineError: the directory cannot be written.
     """
     path = local_path(path)
+    check_outside_zoo(path)
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
             stack.enter_context(made_folder(path))

@@ -22,7 +22,7 @@ from absl import flags
 from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
 from t2t.cli.config import apply_config
 from t2t.cli.decode_hparams import apply_decode_hparams
-from t2t.cli.help import help_text
+from t2t.cli.help import RUN, flag_group, help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
@@ -30,6 +30,7 @@ from t2t.files.atomic import REMEDIES, describe_os_error
 from t2t.files.output import ReaderClosedError
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
+from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.runs.startup import leave_out
@@ -40,6 +41,8 @@ _LARGEST = 2**63 - 1
 
 log = logging.getLogger("t2t")
 
+_RUNS = {"output_dir", "runs", "folder", "warm_start_from"}
+"""Flags that name runs, which may be in a zoo."""
 ALL = "*"
 """Value of `--registry_help` without a value."""
 
@@ -51,6 +54,11 @@ def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], fl
     def build_flags() -> flags.FlagValues:
         values = flags.FlagValues()
         define(values)
+        if _RUNS & set(values):
+            with flag_group(values, RUN) as group:
+                group.string("zoo_dir", "", "Folders in which a run that is named zoo:NAME is looked for before the "
+                             f"package, with commas between them; empty for those of the variable {VARIABLE}."
+                             )  # fmt: skip
         return values
 
     return build_flags
@@ -77,8 +85,9 @@ def command(
                 values = parse(build_flags(), argv, usage, positional)
                 if values is None:
                     return 0
-                mirror_files(values)
-                return body(values)
+                with zoo_in(values.zoo_dir if "zoo_dir" in values else ""):
+                    mirror_files(values)
+                    return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
 

@@ -77,7 +77,7 @@ class HParams(
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
                 raise UserError(f"{asked}: the run has been resolved; use replace({name}=...) for a copy")
-            object.__setattr__(self, name, coerce(field, value))
+            object.__setattr__(self, name, value if value is field.default else coerce(field, value))
 
     def __copy__(self) -> Self:
         return self.replace()

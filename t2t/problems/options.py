@@ -1,6 +1,7 @@
 """Options of problems, which users set on the command line."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "True or False"),
 }
 """Type of an option -> the types of its values, and their name in messages."""
+
+
+@functools.lru_cache(maxsize=64)
+def _listed(names: str) -> list[Path]:
+    """Returns the files in the value of an option; its patterns have been replaced, and are not matched again."""
+    return named_files(names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,7 +72,7 @@ class ProblemOptions:
     def paths(self, name: str) -> list[Path]:
         """Returns the files that an option names; empty if it is not set."""
         value = getattr(self, name)
-        return named_files(value) if value else []
+        return list(_listed(value)) if value else []
 
     def numbered_paths(self, name: str) -> dict[str, Path]:
         """Returns the files that an option names, by the option's name; several are numbered, e.g. `train_file 1`."""
