@@ -111,12 +111,18 @@ def _import(
     fromlist: Sequence[str] = (),
     level: int = 0,
 ) -> ModuleType:
-    """The `__import__` of the modules of a folder, in which its own name means `package`."""
+    """The `__import__` of the modules of a folder, in which its own name means `package`.
+
+    Its modules are also found by their own names, if no other module has such a name.
+    """
     top, dot, rest = name.partition(".")
     if level == 0 and top == _FINDER.own_names.get(package) and _exists(package + dot + rest):
         name = package + dot + rest
     elif level == 0 and (module := _stand_in(package, name)) is not None:
         return module
+    elif level == 0 and top not in sys.modules and not _exists(top) and _exists(f"{package}.{top}"):
+        found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist, level)
+        return found if fromlist else sys.modules[f"{package}.{top}"]
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 

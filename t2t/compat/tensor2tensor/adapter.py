@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.compat.tensor2tensor.data_generators import problem as their_problem
-from t2t.compat.tensor2tensor.data_generators import text_problems
+from t2t.compat.tensor2tensor.data_generators import base, text_problems
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.samples import shown
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
-from t2t.specs.constants import DATA_SEED, INPUTS, SPLITS, TARGETS, TRAIN
+from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
@@ -104,9 +103,9 @@ class _Adapted(TextProblem):
         )
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Encodes texts; ids, which end as the plug-in ends them, stay as they are."""
+        """Encodes texts; ids stay as they are, with an end of sequence where the plug-in sets none."""
         if samples and not isinstance(samples[0].get(self.text_features[-1]), str):
-            return [{name: np.asarray(sample[name], np.int32) for name in self.text_features} for sample in samples]
+            return [{name: _ended(sample[name]) for name in self.text_features} for sample in samples]
         return super().encode_samples(samples)
 
 
@@ -142,14 +141,14 @@ def adapt(theirs: type, name: str) -> type[Problem]:
     Raises:
         UserError: no problem of this project is like it.
     """
-    if not (isinstance(theirs, type) and issubclass(theirs, their_problem.Problem)):
+    if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
         raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem; derive it from one")
     kinds: list[tuple[type, type[_Adapted]]] = [
         (text_problems.Text2ClassProblem, AdaptedText2Class),
         (text_problems.Text2SelfProblem, AdaptedText2Self),
         (text_problems.Text2TextProblem, AdaptedText2Text),
     ]
-    kind = next((ours for base, ours in kinds if issubclass(theirs, base)), None)
+    kind = next((ours for kind, ours in kinds if issubclass(theirs, kind)), None)
     if kind is None:
         raise UserError(
             f"problem {name!r}: {theirs.__name__} is neither text to text, to itself nor to classes; write it as a "
@@ -161,6 +160,11 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         metrics = (str(getattr(metric, "value", metric)) for metric in theirs().eval_metrics())
         values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics
     return type(theirs.__name__, (kind,), values)
+
+
+def _ended(ids: Any) -> np.ndarray:
+    found = [int(number) for number in ids]
+    return np.asarray(found if found and found[-1] == EOS_ID else [*found, EOS_ID], np.int32)
 
 
 def _seed() -> None:

@@ -14,12 +14,12 @@ from t2t.registry import HPARAMS
 log = logging.getLogger("t2t")
 
 _OF_MACHINES = frozenset(
-    """
-    batch_shuffle_size daisy_chain_variables initializer initializer_gain length_bucket_step min_length_bucket
-    mlperf_mode no_data_parallelism summarize_grads summarize_vars symbol_modality_num_shards tpu_enable_host_call
-    use_custom_ops use_pad_remover
-    """.split()
-)
+    (
+        "batch_shuffle_size", "daisy_chain_variables", "initializer", "initializer_gain", "length_bucket_step",
+        "min_length_bucket", "mlperf_mode", "no_data_parallelism", "summarize_grads", "summarize_vars",
+        "symbol_modality_num_shards", "tpu_enable_host_call", "use_custom_ops", "use_pad_remover",
+    )
+)  # fmt: skip
 """Hparams of Tensor2Tensor about devices, logs and batches of a shape, without which a model learns the same."""
 
 

@@ -5,7 +5,6 @@ Nothing is downloaded: a file that is missing is asked for by its name, its addr
 
 import glob
 import gzip
-import io
 import os
 import shutil
 import tarfile
@@ -58,8 +57,9 @@ def make_tmp_dir(suffix: str = "", prefix: str = "tmp", dir: str | None = None) 
 
 def lines_of_file(path: str) -> Iterator[str]:
     """Yields the lines of a text file, plain or gzip, without their ends."""
-    with gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb") as file:
-        for line in io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n"):  # type: ignore[arg-type]
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:  # type: ignore[operator]
+        for line in file:
             yield line.rstrip("\r\n")
 
 

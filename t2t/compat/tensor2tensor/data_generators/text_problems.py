@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from t2t.compat.tensor2tensor.data_generators import generator_utils, problem, text_encoder
+from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -19,7 +19,7 @@ class VocabType:
     TOKEN = "tokens"
 
 
-class Text2TextProblem(problem.Problem):
+class Text2TextProblem(base.Problem):
     """Text to text: `generate_samples` yields `{"inputs": str, "targets": str}`."""
 
     @property
@@ -94,7 +94,7 @@ class Text2TextProblem(problem.Problem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, problem.DatasetSplit.TRAIN), 1):
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
             if self.has_inputs:
                 yield sample["inputs"]
             yield sample["targets"]
@@ -163,7 +163,7 @@ class Text2SelfProblem(Text2TextProblem):
 
     def eval_metrics(self) -> list[str]:
         """Returns the names of the metrics."""
-        return problem.Problem.eval_metrics(self)
+        return base.Problem.eval_metrics(self)
 
 
 class Text2ClassProblem(Text2TextProblem):
@@ -180,7 +180,7 @@ class Text2ClassProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, problem.DatasetSplit.TRAIN), 1):
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
             yield sample["inputs"]
             if self.max_samples_for_vocab and number >= self.max_samples_for_vocab:
                 break
@@ -218,8 +218,8 @@ class ChoppedTextProblem(Text2SelfProblem):
     def dataset_splits(self) -> list[dict[str, Any]]:
         """Training and dev split."""
         return [
-            {"split": problem.DatasetSplit.TRAIN, "shards": self.num_train_shards},
-            {"split": problem.DatasetSplit.EVAL, "shards": self.num_dev_shards},
+            {"split": base.DatasetSplit.TRAIN, "shards": self.num_train_shards},
+            {"split": base.DatasetSplit.EVAL, "shards": self.num_dev_shards},
         ]
 
     def train_text_filepaths(self, tmp_dir: str) -> list[str]:
@@ -259,7 +259,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 
     def generate_encoded_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
         """Yields pieces of `sequence_length` ids."""
-        trains = dataset_split == problem.DatasetSplit.TRAIN
+        trains = dataset_split == base.DatasetSplit.TRAIN
         paths = self.train_text_filepaths(tmp_dir) if trains else self.dev_text_filepaths(tmp_dir)
         encoder = self.get_or_create_vocab(data_dir, tmp_dir)
         ids: list[int] = []
@@ -280,7 +280,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 class DistributedText2TextProblem(Text2TextProblem):
     """Text to text from many files, which `train_text_filepaths` and its siblings name."""
 
-    def input_files(self, dataset_split: str = problem.DatasetSplit.TRAIN) -> list[str]:
+    def input_files(self, dataset_split: str = base.DatasetSplit.TRAIN) -> list[str]:
         """Returns the files of a split; plug-ins write it."""
         raise NotImplementedError(f"{type(self).__name__} has no input_files")
 
@@ -290,7 +290,7 @@ class DistributedText2TextProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for sample in self.samples_of_split(data_dir, tmp_dir, problem.DatasetSplit.TRAIN):
+        for sample in self.samples_of_split(data_dir, tmp_dir, base.DatasetSplit.TRAIN):
             yield from (sample[name] for name in ("inputs", "targets") if name in sample)
 
 
@@ -303,7 +303,7 @@ class Text2textTmpdir(Text2TextProblem):
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
         """Yields the pairs of lines of a split."""
-        splits = problem.DatasetSplit
+        splits = base.DatasetSplit
         files = {splits.TRAIN: self.TRAIN_FILES, splits.EVAL: self.EVAL_FILES, splits.TEST: self.TEST_FILES}
         inputs, targets = (os.path.join(tmp_dir, name) for name in files[dataset_split])
         return text2text_txt_iterator(inputs, targets)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t.compat.tensor2tensor.data_generators import generator_utils, problem, text_encoder, text_problems
+from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder, text_problems
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 
 EOS = text_encoder.EOS_ID
@@ -21,7 +21,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
     def vocab_data_files(self) -> Sequence[Any]:
         """Returns the corpora that the vocabulary is learnt from."""
-        return self.source_data_files(problem.DatasetSplit.TRAIN)
+        return self.source_data_files(base.DatasetSplit.TRAIN)
 
     @property
     def datatypes_to_clean(self) -> list[str]:
