@@ -155,7 +155,7 @@ def adapt(theirs: type, name: str) -> type[Problem]:
             f"problem of this project, see docs/new_problem.md"
         )
     theirs._registered_name = name
-    values = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
+    values: dict[str, Any] = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
     if not theirs.eval_metrics.__module__.startswith(_OURS):
         metrics = (str(getattr(metric, "value", metric)) for metric in theirs().eval_metrics())
         values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics

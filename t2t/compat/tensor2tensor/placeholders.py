@@ -12,6 +12,8 @@ from t2t.errors import UserError
 class _Refusing(type):
     """Metaclass of placeholders: calling one, or a subclass, is an error that says what there is instead."""
 
+    _of_tensor2tensor: str
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         raise UserError(f"{described(cls)}; {advice_on(cls)}")
 
@@ -27,7 +29,7 @@ class Placeholder(metaclass=_Refusing):
     _of_tensor2tensor = "tensor2tensor"
 
 
-def placeholder(dotted: str) -> type[Placeholder]:
+def placeholder(dotted: str) -> _Refusing:
     """Returns the placeholder of a name of Tensor2Tensor."""
     return _Refusing(dotted.rpartition(".")[2], (Placeholder,), {"_of_tensor2tensor": dotted})
 
@@ -68,7 +70,7 @@ def is_placeholder(value: Any) -> bool:
     return isinstance(value, _Refusing)
 
 
-def described(value: type[Placeholder]) -> str:
+def described(value: _Refusing) -> str:
     """Returns what a placeholder, or a class derived from one, is, for a message."""
     theirs = value._of_tensor2tensor
     own = f"{value.__module__}.{value.__qualname__}"
@@ -76,7 +78,7 @@ def described(value: type[Placeholder]) -> str:
     return f"{own} is derived from {theirs}, which does not exist here" if derived else f"{theirs} does not exist here"
 
 
-def advice_on(value: type[Placeholder]) -> str:
+def advice_on(value: _Refusing) -> str:
     """Returns what to do instead of using a placeholder."""
     nearest = [model for part, model in _MODELS.items() if f".{part}" in value._of_tensor2tensor]
     if nearest:

@@ -78,7 +78,8 @@ class Text2TextProblem(base.Problem):
         if other is not None:
             return str(other.vocab_filename)
         if hasattr(self, "vocab_file") or hasattr(self, "vocab_name"):  # of the first versions
-            return str(getattr(self, "vocab_file", None) or f"{self.vocab_name}.{self.approx_vocab_size}")
+            name = getattr(self, "vocab_name", "vocab")
+            return str(getattr(self, "vocab_file", f"{name}.{self.approx_vocab_size}"))
         if self.vocab_type == VocabType.SUBWORD:
             return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.{VocabType.SUBWORD}"
         return f"vocab.{self.dataset_filename()}.{VocabType.TOKEN}"
