@@ -30,8 +30,13 @@ Matched = tuple[str, ...] | None
 
 
 def cache_folder() -> Path:
-    """Returns the folder for files that can be made again: `$T2T_CACHE`, or `~/.cache/t2t` if that is not set."""
-    return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or "~/.cache/t2t")))
+    """Returns the folder for files that can be made again: `$T2T_CACHE`, else `$XDG_CACHE_HOME/t2t` or `~/.cache/t2t`.
+
+    A relative `XDG_CACHE_HOME` is ignored, as its specification demands.
+    """
+    of_user = os.environ.get("XDG_CACHE_HOME", "")
+    usual = os.path.join(of_user if os.path.isabs(of_user) else "~/.cache", "t2t")
+    return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or usual)))
 
 
 def programs_folder() -> Path:

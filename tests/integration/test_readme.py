@@ -1,4 +1,4 @@
-"""The README is correct: its commands run, its table is complete, its code is up to date, its links work."""
+"""The README and the first page are correct: commands run, the table is complete, code is up to date."""
 
 import ast
 import gzip
@@ -21,7 +21,7 @@ from t2t.problems.formats.audio import read_audio, wav_file
 from t2t.problems.treebank.trees import parse_tree
 from tests.integration.test_workers import free_addresses
 from tests.raw_files import idx
-from tests.readme import PHRASES, README, ROOT, block, blocks, shortened, succeed, translate_quickstart
+from tests.readme import INDEX, PHRASES, ROOT, block, blocks, shortened, succeed, translate_quickstart
 
 ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")
 GERMAN = ("ein", "Mann", "Frau", "Hund", "rennt", "sitzt", "in", "das", "rote", "Haus", "Straße", "mit", "zwei")
@@ -331,7 +331,7 @@ def quickstart(tmp_path_factory):
 
 
 def test_the_commands_are_those_of_the_console_scripts():
-    listed = re.findall(r"^\| `(t2t-[a-z-]+)` \|", README.read_text(encoding="utf-8"), re.M)
+    listed = re.findall(r"^\| `(t2t-[a-z-]+)` \|", INDEX.read_text(encoding="utf-8"), re.M)
     scripts = importlib.metadata.entry_points(group="console_scripts")
     installed = {point.name: point for point in scripts if point.value.startswith("t2t.cli.")}
     assert sorted(listed) == sorted(installed) == sorted(path.name for path in (ROOT / "bin").iterdir())
