@@ -131,13 +131,13 @@ def test_questions_are_kept_sentences_their_beginnings_and_pairs_or_random_ids(s
     assert [len(made.search_rows), len(made.score_rows), len(made.targets)] == [64, 33, 33]
     assert made == questions(run, shared)
     assert max(map(len, made.score_rows)) == 129, "a long one shows other positions and masks"
-    texts = [" ".join(letter * 2) for letter in "abcdefgh"] + ["a b c", "d", "e f", "a h"]
-    for step, kept in ((1, texts[:-1]), (2, texts)):
+    texts = [" ".join(letter * 2) for letter in "abcdefgh"] + ["a b c", "d e f", "c a b", "f e h"]
+    for step, kept in ((1, texts[:-2]), (2, texts)):
         add_dev_outputs(run.dev_outputs_file, [DevOutputs(step, "", tuple(kept), tuple(kept), tuple(kept))])
         asked = questions(run, shared).search_rows
         if step == 1:
             assert asked == made.search_rows, "too few"
-    expected = [*texts, *"abcdefgh", "a b", "e", *(" ".join(pair) for pair in itertools.pairwise(texts))]
+    expected = [*texts, *"abcdefgh", "a b", "d e", "c a", "f e", *(" ".join(pair) for pair in itertools.pairwise(texts))]
     assert asked == [[*ids, EOS_ID] for ids in shared.encode(dict.fromkeys(expected))]
 
 
