@@ -137,7 +137,15 @@ def test_questions_are_kept_sentences_their_beginnings_and_pairs_or_random_ids(s
         asked = questions(run, shared).search_rows
         if step == 1:
             assert asked == made.search_rows, "too few"
-    expected = [*texts, *"abcdefgh", "a b", "d e", "c a", "f e", *(" ".join(pair) for pair in itertools.pairwise(texts))]
+    expected = [
+        *texts,
+        *"abcdefgh",
+        "a b",
+        "d e",
+        "c a",
+        "f e",
+        *(" ".join(pair) for pair in itertools.pairwise(texts)),
+    ]
     assert asked == [[*ids, EOS_ID] for ids in shared.encode(dict.fromkeys(expected))]
 
 
