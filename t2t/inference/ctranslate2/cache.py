@@ -1,4 +1,4 @@
-"""Cache of the conversions of a run's checkpoints: in the run directory, or in the user's if that is read-only.
+"""Cache of the conversions of a run's checkpoints: in its directory, or in the user's if that is read-only or of a zoo.
 
 In each, next to the folder of a conversion, are two files: what the model itself answers to a few inputs, and how the
 conversion compares with that. Names hold no paths of runs: in the user's cache, a conversion is found by what it was
@@ -23,6 +23,7 @@ from t2t.errors import UserError
 from t2t.files.atomic import LockedError, made_folder, new_folder, sha256_of
 from t2t.files.paths import cache_folder
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
+from t2t.files.zoo import is_in_zoo
 from t2t.inference.agreement import Agreement, Reference
 
 log = logging.getLogger("t2t")
@@ -102,7 +103,9 @@ class ConversionCache:
         self._name = f"{checkpoint}-{self._fingerprint[:12]}"
         self._model_name = f"{checkpoint}-{self._model_fingerprint[:12]}"  # the same for all versions of CTranslate2
         own = cache_folder()
-        self._homes = _Home(run, run / FOLDER / problem, True), _Home(own, own / "ctranslate2" / problem, False)
+        of_user = _Home(own, own / "ctranslate2" / problem, False)
+        # Nothing is written beside the runs of a zoo, even where it could be.
+        self._homes = (of_user,) if is_in_zoo(run) else (_Home(run, run / FOLDER / problem, True), of_user)
         self._home = self._homes[0]
 
     @functools.cached_property
