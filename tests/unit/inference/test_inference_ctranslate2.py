@@ -11,11 +11,12 @@ from t2t.inference.agreement import Agreement, Answers, Questions, Reference
 from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, UNUSED_S, ConversionCache, ConvertedModel
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine, _use_avx512
+from t2t.inference.ctranslate2.spec import write_weights
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.fallback import FallbackEngine
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, PAD_ID
-from tests.builders import numpy
+from tests.builders import numpy, tiny_transformer, weights_of
 from tests.errors import refused
 from tests.letters import TEXTS, fast_of, letters, sharing, translator_of
 
@@ -179,6 +180,23 @@ def test_weights_that_are_not_finite_are_not_converted(tmp_path):
     translator.model.target_embedding.table.assign(table)
     with refused("NaN"):
         fast_of(translator, tmp_path)
+
+
+@pytest.mark.parametrize("variant", [
+    {},
+    {"shared_embedding_and_softmax_weights": False},
+    {"positions": "learned"},
+    {"positions": "relative", "norm_type": "rms"},
+    {"positions": "rotary", "gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
+], ids=str)  # fmt: skip
+def test_the_weights_of_a_checkpoint_alone_make_the_same_conversion(variant, tmp_path):
+    model, tokens = tiny_transformer(letters().spec(), **variant), TokenLists.of_encoders(letters().encoders)
+    for name, write in (("model", write_model), ("weights", write_weights)):
+        (tmp_path / name).mkdir()
+        given = (model,) if name == "model" else (model.hparams, weights_of(model))
+        write(tmp_path / name, *given, tokens, 20)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("model", "weights")]
+    assert files[0] == files[1]
 
 
 # === Conversions are made once, stored with the run, verified, and removed when they are outdated ===
