@@ -11,6 +11,7 @@ from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists
+from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
@@ -40,9 +41,10 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
 
     Raises:
-        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, or the
-            folder holds a run without checkpoints that began with a warm start, and now none is asked.
+        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, the folder
+            is in a zoo, or it holds a run without checkpoints that began with a warm start, and now none is asked.
     """
+    check_outside_zoo(request.output_folder)
     hparams = build_hparams(request)[0]
     if hparams.shortlist:
         raise UserError(
