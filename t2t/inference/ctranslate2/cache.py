@@ -1,4 +1,4 @@
-"""Cache of the conversions of a run's checkpoints: in the run directory, or in the user's if that is read-only or of a zoo.
+"""Cache of the conversions of a run's checkpoints: in its directory, or in the user's if that is read-only or of a zoo.
 
 In each, next to the folder of a conversion, are two files: what the model itself answers to a few inputs, and how the
 conversion compares with that. Names hold no paths of runs: in the user's cache, a conversion is found by what it was
