@@ -126,6 +126,15 @@ def repeat(column: Column, copies: np.ndarray) -> Column:
     return Column(column.values[ranges(starts, lengths)], lengths)
 
 
+def cut(column: Column, longest: int) -> Column:
+    """Cuts each example that is longer than `longest` items into equal parts, which become examples."""
+    if (column.lengths <= longest).all():
+        return column
+    parts = np.maximum(1, -(-column.lengths // longest))
+    ends = [length * np.arange(1, count + 1) // count for length, count in zip(column.lengths, parts, strict=True)]
+    return Column(column.values, np.concatenate([np.diff(end, prepend=0) for end in ends]))
+
+
 def ranges(starts: np.ndarray, lengths: np.ndarray, step: int = 1) -> np.ndarray:
     """Returns starts[0], starts[0]+step, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
     ends = np.cumsum(lengths)

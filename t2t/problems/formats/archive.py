@@ -64,7 +64,7 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
         with zipfile.ZipFile(place) as archive:
             for info in archive.infolist():
                 if wanted(info.filename) and not info.is_dir():
-                    yield info.filename, info.file_size, functools.partial(archive.read, info)
+                    yield info.filename, info.file_size, functools.partial(_unpacked, archive, info)
     else:
         with tarfile.open(place, "r:*") as archive:
             for member in archive:
@@ -72,6 +72,11 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                 content = archive.extractfile(member) if member.isfile() and wanted(name) else None
                 if content is not None:
                     yield name, member.size, content.read
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    with archive.open(info) as file:
+        return file.read(info.file_size + 1)  # without a limit, 2 GiB are unpacked, whatever size the archive says
 
 
 @contextlib.contextmanager
