@@ -135,6 +135,8 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
         served = app.build_app(started, hosts, more_addresses(started, folders))
+        for model in models:
+            model.warm_up_others()
         server.serve(served, listening, values.grace_seconds)
     return 0
 

@@ -3,9 +3,11 @@
 import asyncio
 import dataclasses
 import functools
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -91,9 +93,7 @@ class Service:
         self.limits = limits or RequestLimits()
         self.measures = Measures()
         for model in models:
-            self.measures.waiting_texts.labels(model.name).set_function(
-                functools.partial(getattr, model.queue, "waiting")
-            )
+            self.measures.waiting_texts.labels(model.name).set_function(functools.partial(getattr, model, "waiting"))
         room = self.limits.waiting_jobs
         self._jobs, self._reads = (
             Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(2)
@@ -159,7 +159,7 @@ class Service:
             ContextLengthError: the answer tells that a text was cut that may not be truncated.
             HTTPException: the queue is full or the time limit is exceeded.
         """
-        found: list[Answer] = await self._results(model.queue, questions)
+        found: list[Answer] = await self._results(model.submit, questions)
         for number, (question, answer) in enumerate(zip(questions, found, strict=True), start=1):
             if answer.cut and not question.truncate:
                 raise ContextLengthError(
@@ -200,17 +200,17 @@ class Service:
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit."""
-        (result,) = await self._results(self._jobs, [job])
+        (result,) = await self._results(self._jobs.submit, [job])
         return result
 
     async def read(self, job: Callable[[], Result]) -> Result:
         """Does as `run` in a separate thread for functions that read files, so that they do not wait for models."""
-        (result,) = await self._results(self._reads, [job])
+        (result,) = await self._results(self._reads.submit, [job])
         return result
 
-    async def _results(self, queue: Batcher, items: Sequence[Any]) -> list[Any]:
+    async def _results(self, submit: Callable[[Sequence[Any]], list[Future]], items: Sequence[Any]) -> list[Any]:
         try:
-            futures = queue.submit(items)
+            futures = submit(items)
         except FullError as error:
             raise _too_many(error) from None
         try:
@@ -230,7 +230,8 @@ class Service:
         """
         self.streams.close()
         end = time.monotonic() + seconds
-        queues = (*(model.queue for model in self.models.values()), self._jobs, self._reads)
+        own = ((model.queue, model.first_queue) for model in self.models.values())
+        queues = (*itertools.chain.from_iterable(own), self._jobs, self._reads)
         if not all([queue.close(max(0.0, end - time.monotonic())) for queue in queues]):
             log.warning("closed while work was running, after %g s; it is not finished", seconds)
 
