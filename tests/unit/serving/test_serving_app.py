@@ -420,6 +420,28 @@ def test_a_request_that_never_has_room_is_answered_413_with_the_most_there_may_b
         assert client.post("/translate", json={"text": ["a"] * 3}).status_code == 200
 
 
+def test_what_is_not_answered_when_the_service_stops_is_answered_503_and_counted(slow):
+    answers = {}
+    with serving(ServedModel("slow", slow, 1)) as (client, service):
+
+        def ask(path, **body):
+            answers[path] = client.post(path, json=body)
+
+        threads = [
+            start_thread(lambda: ask("/translate", text="a")),
+            start_thread(lambda: ask(COMPLETIONS, prompt="b")),
+        ]
+        assert slow.begun.acquire(timeout=LIMIT_S)
+        wait_until(lambda: service.models["slow"].waiting == 1, "the other waits")
+        client.portal.call(service.stop)
+        join_all(*threads)
+        slow.gate.set()
+    assert {answer.status_code for answer in answers.values()} == {503}
+    assert isinstance(answers["/translate"].json()["error"], str)
+    assert answers[COMPLETIONS].json()["error"]["type"] == "server_error"
+    assert (service.unanswered, service.is_closed) == (2, True)
+
+
 def test_what_takes_too_long_is_answered_504(slow):
     with serving(ServedModel("slow", slow, 1), seconds=0.05) as (client, _):
         answer = client.post("/translate", json={"text": "a"})
