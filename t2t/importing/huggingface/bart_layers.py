@@ -15,6 +15,9 @@ from t2t.importing.huggingface.settings import check_equal, need, need_size, num
 from t2t.importing.parts import take_parts
 from t2t.importing.tensors import Tensors
 
+COPIES = ("lm_head.weight", "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight")
+"""Other names of a shared embedding table; without one, the first is another name of the decoder's."""
+
 
 def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerHParams:
     """Returns hparams with the sizes, dropout and search settings of a folder.

@@ -14,7 +14,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
-from t2t.layers.positions import sinusoids
+from t2t.layers.sinusoids import sinusoids
 from t2t.text.vocabulary_files import save_encoders
 from tests.builders import numpy, tiny_hparams
 from tests.errors import refused
@@ -284,6 +284,7 @@ WHISPER = b"\x06\0\0\0\x0c\0WhisperSpec\0" + bytes(12)
         (without("target_vocabulary.json"), ["shared_vocabulary.json", "target_vocabulary.json"]),
         (without("model.bin"), ["--model_dir=", "model.bin"]),
         (instead("model.bin", "model.bin", b"none"), ["model.bin", int.from_bytes(b"none", "little")]),
+        (instead("model.bin", "model.bin", b"\3\0\0\0" + WHISPER[4:]), ["model.bin", 3, 4, 6]),
         (instead("model.bin", "model.bin", WHISPER), ["model.bin", "WhisperSpec", "TransformerSpec"]),
         (instead("source_vocabulary.txt", "source_vocabulary.json", b"\xff\n"), ["source_vocabulary.txt", "UTF-8"]),
         (sources("<unk>", 7), ["source_vocabulary.json"]),
