@@ -41,9 +41,7 @@ def parse_model(content: bytes) -> ModelFile:
     stream = _Stream(content)
     version = stream.number("I")
     if version not in VERSIONS:
-        raise ValueError(
-            f"it is of version {version} of the format; versions {VERSIONS[0]} to {VERSIONS[-1]} are read"
-        )
+        raise ValueError(f"it is of version {version} of the format; versions {VERSIONS[0]} to {VERSIONS[-1]} are read")
     name, revision = stream.text(), stream.number("I")
     variables = dict(_variable(stream) for _ in range(stream.number("I")))
     for _ in range(stream.number("I")):
