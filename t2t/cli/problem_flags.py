@@ -5,7 +5,6 @@ from typing import Any
 
 from absl import flags
 
-from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import define_alias, is_given
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
@@ -14,6 +13,7 @@ from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
 from t2t.problems.filters.options import FilterOptions
+from t2t.problems.language_model import LanguagemodelFilesOptions
 from t2t.problems.options import ProblemOptions
 from t2t.problems.speech_generation import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
@@ -44,7 +44,8 @@ _OPTION_FLAGS = {
     "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
 _NUMBER_FLAGS: dict[str, type[ProblemOptions]] = {
-    "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "cut_length": LanguagemodelFilesOptions,
+    "sample_rate": SpeechGenerationOptions,
 }  # fmt: skip
 """With the class that has the option."""
 _FILE_FILTER_FLAGS = {
@@ -93,15 +94,13 @@ def request_of(values: flags.FlagValues) -> Request:
     """Builds the `Request` from the flags.
 
     Raises:
-        UserError: there is no --problem, nor a run that could name it.
+        UserError: there is no --problem, and the command has no flag for a run that could name it.
     """
     of_run = {}
     if "model" in values:
         of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
         of_run["overrides"] = join_overrides((given_hparams(values), search_overrides(values)))
-    folder = of_run.get("output_dir")
-    starts = "warm_start_from" in values and values.warm_start_from
-    if not (values.problem or starts or (folder and RunDir.exists(folder))):
+    if not values.problem and not of_run:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     request = Request(
         problem=values.problem,

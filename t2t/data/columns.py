@@ -126,11 +126,20 @@ def repeat(column: Column, copies: np.ndarray) -> Column:
     return Column(column.values[ranges(starts, lengths)], lengths)
 
 
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
+def cut(column: Column, longest: int) -> Column:
+    """Cuts each example that is longer than `longest` items into equal parts, which become examples."""
+    if (column.lengths <= longest).all():
+        return column
+    parts = np.maximum(1, -(-column.lengths // longest))
+    ends = [length * np.arange(1, count + 1) // count for length, count in zip(column.lengths, parts, strict=True)]
+    return Column(column.values, np.concatenate([np.diff(end, prepend=0) for end in ends]))
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray, step: int = 1) -> np.ndarray:
+    """Returns starts[0], starts[0]+step, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(0, total * step, step, dtype=np.int64) + np.repeat(starts - (ends - lengths) * step, lengths)
 
 
 def pad(values: np.ndarray, lengths: np.ndarray, width: int, dtype: np.dtype) -> np.ndarray:

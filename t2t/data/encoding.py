@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, repeat
+from t2t.data.columns import SEQUENCES, Column, cut, first_not_finite, pack, repeat
 from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
@@ -39,6 +39,12 @@ class Chunk:
     """Number of extra copies of examples, made because of their weights."""
     dropped: Counter
     """Samples left out, by reason."""
+    ids: int
+    """Ids of text in all encoded examples, also in those left out; 0 outside the training split."""
+    lost: int
+    """Ids of text in the examples that are left out."""
+    cut: int
+    """Texts that were cut into several examples."""
     unknown: Counter
     """Ids of unknown words, by feature."""
     normalized: Counter
@@ -62,7 +68,8 @@ def encode_chunk(
 ) -> Chunk:
     """Encodes consecutive samples, numbered from `first`; drops training samples that are empty or too long.
 
-    Dev and test splits are kept whole, since scores are over all of their samples.
+    Dev and test splits are kept whole, since scores are over all of their samples. Long texts without inputs are cut
+    into several examples, of all splits; see `Problem.cut_length`.
 
     Raises:
         UserError: the problem's code returns values that its spec does not allow, or a value is not finite.
@@ -83,9 +90,12 @@ def encode_chunk(
     is_aligned = len(encoded) == len(wanted)  # False where a problem's code joins samples
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
     texts: dict[str, list[str]] = {}
-    repeated = 0
+    repeated = ids = lost = 0
+    cut_length = problem.cut_length if set(features) == {TARGETS} else 0
     if split == TRAIN:
-        fit = _fit(problem, features, columns, dropped)
+        fit = _fit(problem, features, columns, dropped, is_cut=cut_length > 0)
+        lengths = [columns[name].lengths for name, spec in features.items() if spec.kind == FeatureKind.TOKENS]
+        ids, lost = (sum(int(one[rows].sum()) for one in lengths) for rows in (slice(None), ~fit))
         copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
         columns = {name: repeat(column, copies) for name, column in columns.items()}
         repeated = int(copies.sum() - fit.sum())
@@ -96,7 +106,11 @@ def encode_chunk(
     unknown = _count_unknown(problem, columns)
     normalized = _count_normalized(problem, [samples[number] for number in np.flatnonzero(kept)])
     altered = _altered_features(problem, texts, encoded)
-    return Chunk(columns, kept, filtered, repeated, +dropped, unknown, normalized, texts, altered)
+    count = 0
+    if cut_length:
+        count = int((columns[TARGETS].lengths > cut_length).sum())
+        columns = {TARGETS: cut(columns[TARGETS], cut_length)}
+    return Chunk(columns, kept, filtered, repeated, +dropped, ids, lost, count, unknown, normalized, texts, altered)
 
 
 def _check_finite(
@@ -158,16 +172,21 @@ def _altered_features(
 
 
 def _fit(
-    problem: Problem, features: Mapping[str, FeatureSpec], columns: dict[str, Column], dropped: Counter
+    problem: Problem,
+    features: Mapping[str, FeatureSpec],
+    columns: dict[str, Column],
+    dropped: Counter,
+    *,
+    is_cut: bool = False,
 ) -> np.ndarray:
     """Returns (examples,) bool: False for those with an empty or too long side, which are counted in `dropped`.
 
-    If the target is a class, text may have any length.
+    Text may have any length if it is cut, now or, where the target is a class, in training.
     """
     rows = len(next(iter(columns.values())).lengths)
     empty, long, lasting = np.zeros((3, rows), dtype=bool)
     seconds = getattr(problem, "max_audio_seconds", 0)
-    is_cut = features[TARGETS].kind == FeatureKind.LABEL
+    is_cut |= features[TARGETS].kind == FeatureKind.LABEL
     for name, spec in features.items():
         lengths = columns[name].lengths
         if spec.kind == FeatureKind.TOKENS:

@@ -36,6 +36,12 @@ class Counts:
     """Extra copies of examples, written because of their weights."""
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     """Samples left out, by reason."""
+    ids: int = 0
+    """Ids of text in all encoded training examples, also in those left out."""
+    lost: int = 0
+    """Ids of text in those left out."""
+    cut: int = 0
+    """Texts that were cut into several examples."""
     repaired: dict[str, int] = dataclasses.field(default_factory=dict)
     """Repairs to the raw data, by kind of fault."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -51,6 +57,9 @@ class Counts:
             filtered=self.filtered + other.filtered,
             repeated=self.repeated + other.repeated,
             dropped=_sum(self.dropped, other.dropped),
+            ids=self.ids + other.ids,
+            lost=self.lost + other.lost,
+            cut=self.cut + other.cut,
             repaired=_sum(self.repaired, other.repaired),
             unknown=_sum(self.unknown, other.unknown),
             normalized=_sum(self.normalized, other.normalized),
@@ -67,10 +76,11 @@ class Counts:
         return f"{'loosen the filters (--filter_...), or ' if self.filtered else ''}{_CURE}"
 
     def describe(self) -> str:
-        """Returns `; 12 dropped (10 with an empty side, ...); repaired: ...`, or an empty string."""
-        text = ""
+        """Returns `; 12 dropped (10 with an empty side, ...), 2.1% of all ids; repaired: ...`, or an empty string."""
+        text = f"; {self.cut:,} long texts cut into several" if self.cut else ""
         if total := sum(self.dropped.values()):
             text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
+            text += f", {self.lost / self.ids:.1%} of all ids" if self.lost else ""
         if self.repeated:
             text += f"; {self.repeated:,} repeated by weight"
         return text + (f"; repaired: {_format_counts(self.repaired)}" if self.repaired else "")
@@ -86,7 +96,7 @@ class SplitTally:
     def __init__(self, samples: Iterable[Sample], repaired: Counter):
         self._samples, self._repaired = samples, repaired
         self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
-        self.read = self._unfit = self._filtered = self._repeated = 0
+        self.read = self._unfit = self._filtered = self._repeated = self._ids = self._lost = self._cut = 0
         self._dropped: Counter = Counter()
         self._unknown: Counter = Counter()
         self._normalized: Counter = Counter()
@@ -107,6 +117,9 @@ class SplitTally:
         self._unfit += int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())
         self._filtered += int(chunk.filtered.sum())
         self._repeated += chunk.repeated
+        self._ids += chunk.ids
+        self._lost += chunk.lost
+        self._cut += chunk.cut
         self._dropped += chunk.dropped
         self._unknown += chunk.unknown
         self._normalized += chunk.normalized
@@ -117,16 +130,22 @@ class SplitTally:
         dropped, repaired, unknown, normalized = (dict(sorted(counter.items())) for counter in counters)
         return Counts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
-            dropped=dropped, repaired=repaired, unknown=unknown, normalized=normalized,
+            dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown,
+            normalized=normalized,
         )  # fmt: skip
 
 
 def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
-    """Raises UserError if more than half of the training examples are unfit; `when` may be `so far`."""
+    """Raises UserError if more than half of the training examples, or of their ids, are unfit; `when`: `so far`."""
+    found = ""
     if 2 * counts.unfit > counts.judged:
+        kept = " that filters keep" if counts.filtered else ""
+        found = f"{counts.unfit:,} of {'the first ' if when else ''}{counts.judged:,} examples{kept}"
+    elif 2 * counts.lost > counts.ids:
+        found = f"{counts.lost:,} of {'the first ' if when else ''}{counts.ids:,} ids are in examples that are dropped"
+    if found:
         raise UserError(
-            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {counts.unfit:,} of "
-            f"{'the first ' if when else ''}{counts.judged:,} examples{' that filters keep' if counts.filtered else ''}"
+            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {found}"
             f"{counts.describe()}; {counts.cure}{cure}"
         )
 

@@ -22,7 +22,14 @@ from t2t.errors import MachineError, one_line
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders, which are never read."""
 
-REMEDIES = {
+_LIMITS = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n) and run the same command again",
+    errno.ENFILE: "raise the system's limit on open files (sysctl fs.file-max) and run the same command again",
+    errno.ENOMEM: "free some memory, or raise the limit on it or on maps (ulimit -v, sysctl vm.max_map_count)",
+}
+"""Remedies for limits that no file is to blame for, by errno."""
+
+REMEDIES = _LIMITS | {
     errno.ENOSPC: "free some space there and run the same command again",
     errno.EDQUOT: "free some of your quota and run the same command again",
     errno.EFBIG: "raise the limit on file sizes (ulimit -f) or choose another folder",
@@ -221,6 +228,11 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise MachineError(f"{what}: {describe_os_error(error)}") from error
+
+
+def remedy_of(error: OSError, otherwise: str) -> str:
+    """Returns what to do about a file that cannot be read: `otherwise`, unless a limit of the system is the cause."""
+    return _LIMITS.get(error.errno or 0, otherwise)
 
 
 def describe_os_error(error: OSError) -> str:

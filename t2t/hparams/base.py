@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.groups import (
     BatchHParams,
@@ -26,6 +26,7 @@ from t2t.hparams.groups import (
     TrainHParams,
 )
 from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
+from t2t.hparams.synonyms import did_you_mean
 
 _MODEL = "model"
 """Section of all fields that are in none of the sections below."""

@@ -273,6 +273,14 @@ class Problem(Languages, ABC):
         return self
 
     @property
+    def cut_length(self) -> int:
+        """Length in ids above which texts without inputs are cut into equal parts; 0 to cut none.
+
+        Each part is an example; the last one has the end of sequence.
+        """
+        return 0
+
+    @property
     def columns(self) -> dict[str, str] | None:
         """Feature name to the name it is stored under; None where they are the same."""
         return None

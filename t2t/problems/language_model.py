@@ -17,22 +17,25 @@ Datasets, the first 2% of all held-out sentences and the other 98%. Licence: Apa
 text is that of WMT 2011.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
+from t2t.hparams.field import param
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
-from t2t.problems.line_shards import blocks_to_read, every_shard
-from t2t.problems.split_files import SplitFiles
+from t2t.problems.line_shards import blocks_to_read, count_blocks
+from t2t.problems.split_files import FilesAndTextOptions, SplitFiles
 from t2t.problems.text_problems import Text2Self
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 
 _LONGEST = 1024  # paragraphs are longer than sentences
+_CUT = 512  # what the hparams sets of language models learn from
 _LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 _LM1B_PARTS = {
     TRAIN: ("training-monolingual.tokenized.shuffled", "news.en-000*-of-00100"),
@@ -42,12 +45,28 @@ _LM1B_PARTS = {
 _LM1B_TFDS = {TRAIN: "train", DEV: "test[:2%]", TEST: "test[2%:]"}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LanguagemodelFilesOptions(FilesAndTextOptions):
+    """The files, and how long their examples are."""
+
+    cut_length: int = param(
+        _CUT, "Longest example of languagemodel_files, in ids with end of sequence: longer texts are cut into equal "
+        "parts.", minimum=2,
+    )  # fmt: skip
+
+
 @register_problem("languagemodel_files")
 class LanguagemodelFiles(SplitFiles, Text2Self):
-    """Your own text, given by --train_file and --dev_file: an example a line, empty lines left out."""
+    """Your own text, given by --train_file and --dev_file: a text a line, empty lines left out; long ones are cut."""
 
     line_form = "a text"
     max_length = _LONGEST
+    options_class = LanguagemodelFilesOptions
+
+    @property
+    def cut_length(self) -> int:
+        """That of the option."""
+        return int(self.options.cut_length)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the lines of a split; see `lines`."""
@@ -137,14 +156,14 @@ class LanguagemodelLm1b32k(Text2Self):
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
         if files := self._checked_files(split, source):
-            return len(every_shard(files, split, source))
+            return count_blocks(lambda: files, split, source)
         return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
         if files := self._checked_files(split, source):
-            for (block,) in blocks_to_read(files, split, source):
+            for (block,) in blocks_to_read(lambda: files, split, source):
                 yield from ({TARGETS: line.strip()} for line in block.read(source.tally))
             return
         for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source)):

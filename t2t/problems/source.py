@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.file_marks import remembered
 from t2t.files.trust import read_sealed, write_sealed
 
 
@@ -20,6 +21,11 @@ def _no_progress(what: str, read: int) -> None:
 def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Calls a method of a problem with each tuple of arguments, in this process; see `CallEach`."""
     return (getattr(problem, method)(*call) for call in calls)
+
+
+@remembered
+def _read_value(path: Path) -> Any:
+    return read_sealed(path)["value"]
 
 
 CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -72,6 +78,8 @@ class Source:
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """Returns the result of `compute`, plain JSON, computed once in a generation and then read from a file.
 
+        The result is shared, so do not change it.
+
         Args:
             name: of the file in `work_dir`: letters, digits, dots and dashes.
             compute: a pure function of the raw files and the problem's options.
@@ -83,7 +91,7 @@ class Source:
             return compute()
         path = self.work_dir / f"{name}.json"
         with contextlib.suppress(OSError, UserError, ValueError):  # there is none, or it is damaged
-            return read_sealed(path)["value"]
+            return _read_value(path)
         value = compute()
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_sealed(path, {"value": value})

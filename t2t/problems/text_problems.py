@@ -330,6 +330,11 @@ class Text2Self(TextProblem):
     text_features = (TARGETS,)
     metrics = ("neg_log_perplexity", "accuracy")
 
+    @property
+    def cut_length(self) -> int:
+        """Longer texts are cut, not dropped."""
+        return self.max_length
+
 
 class Text2Class(ClassTargets, TextProblem):
     """Text to one of a few classes: samples are `{"inputs": str, "targets": class name}`."""

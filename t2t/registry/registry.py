@@ -218,16 +218,18 @@ class Registry(Generic[T]):
             raise
 
     def _read_package(self) -> None:
-        spec = importlib.util.find_spec(self._package)  # not imported: that may be slow
-        folders = spec.submodule_search_locations if spec else None
-        assert folders, f"{self._package} is a package"
-        for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
+        top, *rest = self._package.split(".")
+        spec = importlib.util.find_spec(top)
+        assert spec is not None, f"{top} is a package"
+        assert spec.submodule_search_locations, f"{top} is a package"
+        folder = Path(spec.submodule_search_locations[0], *rest)  # not imported, nor its parents: that may be slow
+        for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
             dotted = f"{self._package}.{module.name}"
             if not self._read_source or dotted in sys.modules:
                 importlib.import_module(dotted)
                 continue
             file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
-            for entry in read_registrations(Path(folders[0]) / file, f"register_{self.kind}"):
+            for entry in read_registrations(folder / file, f"register_{self.kind}"):
                 self._insert(entry)
         for alias, target in self._aliases.items():
             self.alias(alias, target)

@@ -18,6 +18,7 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import METRICS
 from t2t.runs.data import OpenData
+from t2t.runs.names import option_names
 from t2t.runs.run_checks import set_batch_size
 from t2t.runs.settings import Settings
 from t2t.runs.split_batches import build_training_batches
@@ -138,7 +139,9 @@ def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, 
         f"hparam max_length={max_length}: {longer / count:.1%} of the training examples of {data.problem.name} "
         f"({longer:,} of {count:,}) are longer"
     )
-    cure = f"raise max_length (the longest has {batches.longest:,}) or make the examples shorter"
+    is_cut = "cut_length" in option_names(data.problem)
+    shorter = "generate data with a smaller --cut_length" if is_cut else "make the examples shorter"
+    cure = f"raise max_length (the longest has {batches.longest:,}) or {shorter}"
     if is_new and 2 * batches.skipped >= count:
         raise UserError(f"{found} and would be skipped; {cure}")
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)

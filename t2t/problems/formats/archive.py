@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
+from t2t.files.atomic import remedy_of
 
 MOST_BYTES = 1 << 30
 """Most bytes of the files read from an archive, in total: a small archive can unpack to more than fits into memory."""
@@ -85,4 +86,5 @@ def _errors(place: Path) -> Iterator[None]:
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
         raise UserError(f"{place}: the archive is damaged ({one_line(error)}); download it again") from None
     except OSError as error:
-        raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); download it again") from None
+        cure = remedy_of(error, "download it again")
+        raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None

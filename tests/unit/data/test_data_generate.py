@@ -172,6 +172,16 @@ def test_more_than_half_unfit_stops_the_job_in_the_end_or_on_the_way(listed_clas
     assert [path.name for path in tmp_path.iterdir()] == ["half"]
 
 
+def test_a_few_long_examples_that_have_more_than_half_of_all_ids_stop_the_job(listed_class, tmp_path, log_lines):
+    """With the end of sequence, a short pair has 4 ids and a long one 302."""
+    rows = [("1", "1")] * 100 + [("1", " ".join("1" * 299))]
+    problem = listed_class(rows)
+    assert make(problem, tmp_path / "few").split("train").dropped == {"longer than 256 ids": 1}
+    assert "43.0% of all ids" in log_lines.text
+    with refused("listed", 302, 602, "max_length"):
+        make(listed_class(rows[25:]), tmp_path / "many")
+
+
 def test_an_example_that_is_repaired_on_both_sides_or_dropped_as_well_counts_once(listed_class, tmp_path):
     rows = [("1", "2")] * 100
     train = make(repairing(listed_class, 0.5)(rows), tmp_path / "half").split("train")

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from t2t.cli import datagen
@@ -15,10 +16,11 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
-from t2t.problems.line_shards import every_shard
+from t2t.problems.line_shards import count_blocks
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.names import get_problem
+from t2t.text.byte import ByteEncoder
 from tests.errors import refused
 from tests.raw_files import write_files
 
@@ -85,6 +87,9 @@ def test_without_any_flag_it_can_be_listed_but_not_generated(samples):
     problem = Text2TextFiles()
     assert problem.splits == ("train", "dev")
     assert problem.requirements().startswith("--train_source=FILE, --train_target=FILE")
+    for value in (["a"], 3):
+        with refused(f"train_source={value!r}:", type(value).__name__, "text,", "commas"):
+            Text2TextFiles(train_source=value)
     with refused("--train_source=FILE,"):
         samples(problem, "train")
 
@@ -120,7 +125,7 @@ def test_files_of_patterns_are_paired_by_what_the_wildcards_match(tmp_path, sour
     problem = Text2TextFiles(**named, dev_source=f"{tmp_path}/en", dev_target=f"{tmp_path}/fr")
     pairs = [tuple(tmp_path / f"{stem}.{end}" for end in sides.values()) for stem in expected.split()]
     assert problem.files_of("train") == pairs
-    every_shard(problem.files_of("train"), "train", source)
+    count_blocks(lambda: problem.files_of("train"), "train", source)
     logged = [record.getMessage() for record in caplog.records]
     assert [[str(path) in line for path in pair] for line, pair in zip(logged, pairs, strict=True)] == [
         [True] * 3
@@ -289,6 +294,24 @@ def test_long_text_of_a_class_is_kept_and_cut_when_it_is_learnt(classify, tmp_pa
     assert sorted(evaluated["inputs"].tolist(), reverse=True) == rows
 
 
+@pytest.mark.parametrize(("changes", "lengths"), [
+    ({}, [500, 501, 6]), ({"cut_length": 400}, [333, 334, 334, 6]), ({"cut_length": 1001}, [1001, 6]),
+])  # fmt: skip
+def test_long_texts_of_a_language_model_are_cut_into_equal_parts(lines_files, tmp_path, caplog, changes, lengths):
+    """Of 1,001 ids none is lost, of any split, and only the last part ends the sequence."""
+    caplog.set_level("INFO", logger="t2t")
+    text = "".join(chr(97 + n % 26) for n in range(1000))
+    options = lines_files(train=f"{text}\nshort\n", dev=f"{text}\nshort\n") | {"vocab_kind": "byte"} | changes
+    manifest = generate(get_problem("languagemodel_files", options), tmp_path / "data", tmp_path, workers=1)
+    for split in ("train", "dev"):
+        reader = SplitReader(tmp_path / "data/languagemodel_files", manifest, split)
+        ids, found = reader.read(np.arange(len(reader)), "targets")
+        assert sorted(found) == sorted(lengths)
+        assert [*ids] == [*np.concatenate(ByteEncoder().encode_ended([text, "short"]))]
+        assert manifest.splits[split].dropped == {}
+    assert ("1 long texts cut" in caplog.text) == (len(lengths) > 2)
+
+
 # === Shards ===
 def write(path, lines):
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -336,6 +359,18 @@ def test_data_remember_each_file_and_each_is_cut_once(corpus, cuts):
     }  # fmt: skip
     assert manifest.split("train").examples == 60
     assert len(cuts) == 4  # three pairs to learn from and one to evaluate on
+
+
+def test_files_are_not_listed_again_for_each_shard(corpus):
+    listed = []
+
+    class Listing(Text2TextFiles):
+        def files_of(self, split):
+            listed.append(split)
+            return super().files_of(split)
+
+    generate(Listing(**options(), vocab_kind="byte"), "data", corpus, workers=1)
+    assert Counter(listed) == {"train": 1, "dev": 2}, "dev is one shard, which is read as a whole"
 
 
 def test_one_file_more_or_another_content_is_other_data_and_files_that_have_moved_are_not(corpus):

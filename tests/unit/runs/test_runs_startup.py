@@ -67,7 +67,8 @@ def test_python_functions_start_tensorflow_without_a_line_and_use_their_own_type
         "print(int(tf.constant(1)))\n"
         "from tests.builders import batch, tiny_transformer, total_loss\n"
         "model = tiny_transformer()\n"
-        "print(total_loss(model, batch())[0] > 0, model.dtype, t2t.layers.keras.config.image_data_format())"
+        "import keras\n"
+        "print(total_loss(model, batch())[0] > 0, model.dtype, keras.config.image_data_format())"
     )
     (tmp_path / "keras.json").write_text('{"floatx": "float16", "image_data_format": "channels_first"}')
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}

@@ -14,7 +14,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
-from t2t.layers.positions import sinusoids
+from t2t.layers.sinusoids import sinusoids
 from t2t.text.vocabulary_files import save_encoders
 from tests.builders import numpy, tiny_hparams
 from tests.errors import refused
