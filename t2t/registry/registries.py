@@ -24,6 +24,7 @@ HPARAMS: Registry[Any] = Registry(
     "t2t.hparams",
     aliases=tensor2tensor.hparams.ALIASES,
     missing=tensor2tensor.hparams.MISSING,
+    families=tensor2tensor.hparams.FAMILIES,
 )
 HPARAMS_RANGES: Registry[Any] = Registry("hparams_range", "t2t.hparams", missing=tensor2tensor.hparams.MISSING_RANGES)
 MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
