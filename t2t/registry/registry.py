@@ -213,8 +213,8 @@ class Registry(Generic[T]):
         found = (advice for start, advice in self._families.items() if re.match(start, name))
         family = "".join(f"{advice}; " for advice in islice(found, 1))
         return (
-            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.kind} names exist: "
-            f"list them with --registry_help; to load your own, pass --t2t_usr_dir"
+            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.kind} names "
+            f"exist: list them with --registry_help; to load your own, pass --t2t_usr_dir"
         )
 
     def _read_built_ins(self) -> None:

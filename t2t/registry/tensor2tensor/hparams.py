@@ -75,14 +75,14 @@ MISSING = {
 """Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""
 
 FAMILIES = {
-    "image_?transformer|img2img_": "image Transformers are --model=image_transformer; see --registry_help=image_transformer",
+    "image_?transformer|img2img_": "images: --model=image_transformer; see --registry_help=image_transformer",
     "mtf_|mtr_": "any set is trained on several GPUs, with --worker_gpu, or --weight_shards on JAX",
     "(adaptive_)?universal_transformer": "see --registry_help=universal_transformer",
     "evolved_transformer": "see --registry_help=evolved_transformer",
     "transformer_moe|xmoe|wiki_2x2|attention_lm_moe": "Transformers with experts: --registry_help=transformer_moe",
-    "transformer_.*_bs[0-9]+": "blockwise parallel decoding does not exist here; transformer_cmlm decodes in a few rounds",
+    "transformer_.*_bs[0-9]+": "not here: blockwise parallel decoding; transformer_cmlm decodes in a few rounds",
     "transformer_(ae|vae|revnet|sketch|symshard|aux)|iwslt_|wmt_|transformer_teeny": "use a set of transformer",
-    "afx_|mqp_|denoise_|aligned_": "experiments with the Transformer; its hparams are listed by --registry_help=hparams",
+    "afx_|mqp_|denoise_|aligned_": "experiments with a Transformer; its hparams: --registry_help=hparams",
     "attention_lm|lmx_|super_lm": "decoders as language models: --registry_help=transformer_lm",
     "lstm_": "see --registry_help=lstm",
     "resnet_|mtf_resnet|distill_resnet|revnet_": "see --registry_help=resnet",
