@@ -278,6 +278,8 @@ def test_own_problem_and_python(folder):
 
 @pytest.mark.slow  # that every mode and format of the page writes what it says
 def test_decoding_as_its_page_says(tmp_path):
+    example = block("zoo_python", page=ROOT / "docs/python.md")
+    assert succeed(example, tmp_path, "python", is_warm=True).stdout.splitlines() == PHRASES
     printed = run(tmp_path, "decode_file")
     assert printed.startswith("\n".join(PHRASES))
     assert "1,000 dev examples of translate_ende_numbers" in printed
