@@ -9,11 +9,13 @@ import functools
 import logging
 import math
 import os
+import select
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from typing import TextIO
 
 from absl import flags
 
@@ -25,6 +27,7 @@ from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
+from t2t.files.output import ReaderClosedError
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.zoo import VARIABLE, zoo_in
@@ -102,11 +105,13 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     try:
         with stoppable(), logging_to_stderr():
-            return run()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has closed the pipe
-        return 0
+            status = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()  # errors of what is still to be written are this command's, too
+            return status
     except (T2TError, OSError) as raised:
+        if isinstance(raised, BrokenPipeError) and (_drop_unread(sys.stdout) or isinstance(raised, ReaderClosedError)):
+            return 0
         error = raised if isinstance(raised, T2TError) else _fault_of(raised)
         if error is None:
             raise
@@ -129,6 +134,20 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     except StoppedError as stopped:
         write_line(f"{name}: {stopped}", sys.stderr)
         return stopped.exit_status
+
+
+def _drop_unread(stream: TextIO) -> bool:
+    """Returns whether the reader of a stream has closed it; then drops the rest, which Python writes at its end."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)  # only errors, a closed pipe among them
+        if not poll.poll(0):
+            return False
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    except (OSError, ValueError, AttributeError):  # it has no file of the system
+        return False
+    return True
 
 
 def _fault_of(error: OSError) -> T2TError | None:

@@ -119,6 +119,12 @@ def test_constrain(folder):
     run(folder, "constrain_python")
 
 
+@pytest.mark.slow  # that the model of the package answers as a newcomer reads first; test_zoo.py has the model
+def test_zoo(folder):
+    assert run(folder, "zoo").splitlines() == PHRASES
+    assert run(folder, "zoo-python").splitlines() == [PHRASES[0], "es kostet fünf Euro"]
+
+
 def test_studio(folder):
     health, runs = answers_in(run(folder, "studio", is_warm=False))
     assert health == {"status": "ok", "models": []}

@@ -3,7 +3,10 @@
 If a test of what a run holds fails after a change of the network or of formats, make the run again: .ci/make_zoo.py.
 """
 
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from t2t.cli import datagen, decoder
 from t2t.files.zoo import PACKAGE
 from t2t.runs.names import get_hparams
 from tests.in_process import call
+from tests.readme import PHRASES, ROOT
 
 NAME = "zoo:ende_numbers"
 SCORES = ("accuracy_per_sequence", "BLEU")
@@ -31,7 +35,9 @@ def test_it_has_nothing_but_a_run_and_its_card():
     run = PACKAGE / "ende_numbers"
     made = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     step = "checkpoints/step-00001300"
+    (answers,) = {name for name in made if name.endswith(".reference.json")}
     assert made == {
+        answers,
         "README.md", "run.json", "metrics.jsonl", "dev_outputs.jsonl", "vocab/vocab.shared.sentencepiece.spm",
         "checkpoints/latest.json", "checkpoints/best.json", f"{step}/model.safetensors", f"{step}/state.json",
         f"{step}/checksums.json",
@@ -57,6 +63,27 @@ def test_its_network_is_still_that_of_the_set_that_it_names(name):
 def test_it_writes_what_it_wrote_when_it_was_made(translator):
     *_, known = read_dev_outputs(PACKAGE / "ende_numbers/dev_outputs.jsonl")
     assert [best.text for (best,) in translator.translate(known.sources)] == list(known.outputs)
+
+
+FIRST = """
+import sys
+import t2t
+
+texts = ["twenty-one cats", "the train leaves at half past six"]
+for how in ({}, {"beam_size": 4}):
+    print(*[best.text for best, in t2t.load("zoo:ende_numbers").translate(texts, **how)], sep="\\n")
+print(sorted({"tensorflow", "keras"} & set(sys.modules)))
+"""
+
+
+def test_its_first_translation_loads_no_tensorflow(tmp_path):
+    """It comes with what its model answers, so that a conversion of its weights is known to be right."""
+    pytest.importorskip("ctranslate2")
+    environment = {**os.environ, "T2T_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment.pop("T2T_ENGINE")
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [*PHRASES * 2, "[]"]
 
 
 def test_nothing_is_written_beside_it(translator, tmp_path, monkeypatch):
