@@ -16,6 +16,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # .ci/run use it, as users do.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
+# Tests of searches are of the models themselves; those of CTranslate2 ask for it. A comparison would take seconds.
+os.environ["T2T_ENGINE"] = "tensorflow"
+
 import hypothesis
 import pytest
 

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+INDEX = ROOT / "docs/index.md"
 _NAMES = (
-    "constraints", "decoding", "exporting", "fine_tuning", "insight", "paper", "parsing", "serving", "speech", "speed",
-    "training", "video",
+    "constraints", "decoding", "exporting", "fine_tuning", "index", "insight", "paper", "parsing", "results", "serving",
+    "speech", "speed", "training", "video",
 )  # fmt: skip
 GUIDES = (README, *(ROOT / f"docs/{name}.md" for name in _NAMES))
 """README and the guides that continue it; block names are unique across them."""

@@ -68,7 +68,7 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
 
 
 def sinusoids(length: int, width: int, layout: str) -> np.ndarray:
-    """Returns the table of positions for a layout of `t2t.layers.positions.sinusoids`, (length, width) float32."""
+    """Returns the table of positions for a layout of `t2t.layers.sinusoids.sinusoids`, (length, width) float32."""
     pairs = width // 2
     steps = pairs if layout == "interleaved" else pairs - 1
     angles = np.arange(length)[:, None] * 10000.0 ** -(np.arange(pairs) / steps)

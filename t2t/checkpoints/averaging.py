@@ -18,6 +18,7 @@ from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES, Checkpoint
 from t2t.checkpoints.names import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, first_few
+from t2t.files.zoo import check_outside_zoo
 
 AVERAGED_BEST = f"{AVERAGED}-best"
 """Name of the mean of the best checkpoints that training saves at its end."""
@@ -119,9 +120,10 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
     """Saves the mean of some checkpoints, see `mean_checkpoint`, as a named checkpoint and returns its folder.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, given twice, or does not match the others.
+        UserError: a checkpoint is missing, damaged, given twice, or does not match the others; or it is in a zoo.
         MachineError: the result cannot be written.
     """
+    check_outside_zoo(store.folder.parent, "output_dir")
     mean = mean_checkpoint(store, names)
     return store.save_named(result, mean.step, model=mean.model, state=mean.state)
 

@@ -1,6 +1,6 @@
 """One checkpoint: a folder of arrays by name, a small state, and the checksums of both.
 
-    model.safetensors       weights by variable path
+    model.safetensors       weights by variable path; float16, as in the package's zoo, is read as float32
     optimizer.safetensors   slots by name; absent if the checkpoint is for decoding only
     ema.safetensors         moving average of the weights, if the run keeps one
     state.json              format, step, and the trainer's state
@@ -141,7 +141,10 @@ def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays |
     if part != MODEL and _file(part) not in checksums:
         return None
     try:
-        return parse_arrays(_read_verified(folder, _file(part), checksums))
+        arrays = parse_arrays(_read_verified(folder, _file(part), checksums))
+        return {
+            name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in arrays.items()
+        }
     except ValueError as error:
         raise _damaged(folder, f"{_file(part)} is no safetensors file ({one_line(error)})") from error
 

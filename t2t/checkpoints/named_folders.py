@@ -12,6 +12,7 @@ from pathlib import Path
 from t2t.files.atomic import TEMPORARY, fsync_dir, os_errors_as_machine_errors
 from t2t.files.remote import mirror
 from t2t.files.trust import check_inside
+from t2t.files.zoo import check_outside_zoo
 
 REPLACED = ".old-"
 """Prefix of a folder that is being replaced; it is still valid if the new folder never got its name."""
@@ -58,7 +59,8 @@ class NamedFolders:
         return replaced if replaced.is_dir() and not folder.is_dir() else folder
 
     def make_root(self) -> None:
-        """Creates the root folder if it does not exist."""
+        """Creates the root folder if it does not exist; raises UserError if it is in a zoo."""
+        check_outside_zoo(self.root)
         if not self.root.is_dir():
             self.root.mkdir(parents=True)
             fsync_dir(self.root.parent)

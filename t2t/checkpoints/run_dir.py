@@ -28,7 +28,7 @@ from typing import Any, Self
 from t2t.checkpoints.pointer import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError, asked_and_found, first_few
+from t2t.errors import UserError, asked_and_found, did_you_mean, first_few
 from t2t.files.atomic import (
     LockedError,
     append_line,
@@ -39,6 +39,7 @@ from t2t.files.atomic import (
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exclusive, exists, fetch, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
+from t2t.files.zoo import check_outside_zoo
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
@@ -134,6 +135,7 @@ class RunDir:
             MachineError: the directory cannot be written.
         """
         path = local_path(path)
+        check_outside_zoo(path, "output_dir")
         if cls.has_begun(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
@@ -171,7 +173,7 @@ class RunDir:
         """
         path = local_path(path)
         if not cls.exists(path):
-            raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
+            raise UserError(f"no run in {path}; {near_run(path)}train one with t2t-trainer --output_dir={path}")
         for name in _OWN:
             check_inside(path, path / name)
         return cls(path, RunRecord.read(path / RECORD_FILE))
@@ -211,8 +213,8 @@ class RunDir:
                 wrong.append(f"{kind} {name}".strip() + f": {asked_and_found(_shown(new), _shown(old))}")
         if wrong:
             raise UserError(
-                f"--output_dir={self.path} belongs to another run: {first_few(wrong)}; use another --output_dir, or "
-                f"ask for the run that is there"
+                f"--output_dir={self.path} belongs to another run: {first_few(wrong)}; use another --output_dir, with "
+                f"--warm_start_from={self.path} to begin with its weights, or ask for the run that is there"
             )
 
     def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
@@ -272,6 +274,13 @@ class RunDir:
                     values = json.loads(line)
                     if isinstance(values, dict) and type(values.get("step")) is int:
                         yield values
+
+
+def near_run(path: Path) -> str:
+    """Returns "did you mean a, b or c? ", of runs next to a path without one; see `did_you_mean`."""
+    with contextlib.suppress(OSError):
+        return did_you_mean(path.name, [found.parent.name for found in path.parent.glob(f"*/{RECORD_FILE}")])
+    return ""
 
 
 def plausible_number(value: Any) -> float | None:

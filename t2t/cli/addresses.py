@@ -9,6 +9,7 @@ from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.lines import without_surrogates
 from t2t.files.paths import address_of, check_address, check_local, join_names, local_path, named_files
 from t2t.files.remote.mirror import fetch
+from t2t.files.zoo import names_zoo
 
 _FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
 _CORPORA = tuple(
@@ -26,6 +27,8 @@ _LOCAL_FILES = ("choice_file", "attention_to_html", "plot")
 """Other files, which lie on this machine."""
 _WEB = ("server", "storage")
 """URLs of a server and a database, which are not checked as object store addresses."""
+_ZOO = ("output_dir", "checkpoint", "warm_start_from", "folder")
+"""Flags of runs, which may be in a zoo."""
 TEXTS = ("inputs_once",)
 """Flags that hold text: it may look like a path or an address."""
 _SHARED = ("data_dir", *_OUTPUT_FILES)
@@ -38,6 +41,8 @@ def check_addresses(values: flags.FlagValues) -> None:
     for name, value in _texts(values):
         if without_surrogates(value) != value:
             raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8; rename the file or folder")
+        if names_zoo(value) and name not in _ZOO:
+            raise UserError(f"--{name}={value}: only runs are in a zoo; name a path of another folder")
         if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
             for part in value.split(","):  # several runs
                 check_address(part.strip(), name)

@@ -9,24 +9,31 @@ import functools
 import logging
 import math
 import os
+import select
 import signal
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import TextIO
 
 from absl import flags
 
 from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
 from t2t.cli.config import apply_config
 from t2t.cli.decode_hparams import apply_decode_hparams
-from t2t.cli.help import help_text
+from t2t.cli.help import RUN, flag_group, help_text
 from t2t.cli.stopping import StoppedError, stoppable
-from t2t.cli.tensor2tensor import answer_unused_flags
-from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
+from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
+from t2t.files.output import ReaderClosedError
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
+from t2t.files.zoo import VARIABLE, zoo_in
+from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
 from t2t.registry.plugins import plugin_error
 from t2t.runs.startup import leave_out
@@ -37,6 +44,8 @@ _LARGEST = 2**63 - 1
 
 log = logging.getLogger("t2t")
 
+_RUNS = {"output_dir", "runs", "folder", "warm_start_from"}
+"""Flags that name runs, which may be in a zoo."""
 ALL = "*"
 """Value of `--registry_help` without a value."""
 
@@ -48,6 +57,11 @@ def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], fl
     def build_flags() -> flags.FlagValues:
         values = flags.FlagValues()
         define(values)
+        if _RUNS & set(values):
+            with flag_group(values, RUN) as group:
+                group.string("zoo_dir", "", "Folders in which a run that is named zoo:NAME is looked for before the "
+                             f"package, with commas between them; empty for those of the variable {VARIABLE}."
+                             )  # fmt: skip
         return values
 
     return build_flags
@@ -74,8 +88,9 @@ def command(
                 values = parse(build_flags(), argv, usage, positional)
                 if values is None:
                     return 0
-                mirror_files(values)
-                return body(values)
+                with zoo_in(values.zoo_dir if "zoo_dir" in values else ""):
+                    mirror_files(values)
+                    return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
 
@@ -93,10 +108,10 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     try:
         with stoppable(), logging_to_stderr():
-            return run()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has closed the pipe
-        return 0
+            status = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()  # errors of what is still to be written are this command's, too
+            return status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
         return 128 + signal.SIGINT
@@ -104,6 +119,8 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         write_line(f"{name}: {stopped}", sys.stderr)
         return stopped.exit_status
     except Exception as raised:
+        if isinstance(raised, BrokenPipeError) and (_drop_unread(sys.stdout) or isinstance(raised, ReaderClosedError)):
+            return 0
         error = raised if isinstance(raised, T2TError) else _fault_of(raised)
         if error is None:
             raise
@@ -112,6 +129,20 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         text = one_line(error)
         write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
         return error.exit_status
+
+
+def _drop_unread(stream: TextIO) -> bool:
+    """Returns whether the reader of a stream has closed it; then drops the rest, which Python writes at its end."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)  # only errors, a closed pipe among them
+        if not poll.poll(0):
+            return False
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    except (OSError, ValueError, AttributeError):  # it has no file of the system
+        return False
+    return True
 
 
 def _fault_of(error: Exception) -> T2TError | None:
@@ -152,9 +183,8 @@ def parse(
     try:
         rest = values([argv[0], *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
-        known = [name for name in values if len(name) > 1]
         raise UnknownNameError(
-            f"flag --{error.flagname} does not exist; {did_you_mean(error.flagname, known)}see --help"
+            f"flag --{error.flagname} does not exist; {_did_you_mean(error.flagname, values)}see --help"
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
@@ -170,6 +200,18 @@ def parse(
         apply_decode_hparams(values)
     check_addresses(values)
     return values
+
+
+def _did_you_mean(name: str, values: flags.FlagValues) -> str:
+    """Proposes flags, and hparams if the command has a flag for these, in place of an unknown flag."""
+    from t2t.runs.names import hparam_names  # which many commands do not need
+
+    known = {flag: f"--{flag}" for flag in values if len(flag) > 1 and has_flag(values, flag)}
+    if "hparams" in known:
+        trains = "train_steps" in known
+        hparams = hparam_names(values["hparams_set"].value) if trains else [one.name for one in fields(DecodeHParams)]
+        known = {hparam: f"--hparams={hparam}=..." for hparam in hparams} | known
+    return ask_for([known[one] for one in ([name] if name in known else meant_by(name, known))])
 
 
 def _check_values(values: flags.FlagValues) -> None:

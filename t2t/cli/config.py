@@ -23,10 +23,11 @@ from absl import flags
 
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.tensor2tensor import has_flag
-from t2t.errors import ArgumentError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.hparams.override import format_overrides, join_overrides, merge_overrides
+from t2t.hparams.synonyms import meant_by
 
 HPARAMS = "hparams"
 _COMMANDS = ("trainer", "tune", "datagen", "decoder", "eval")
@@ -71,14 +72,24 @@ def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ..
         if key in _NEVER or not has_flag(values, key) or hasattr(values[key], "alias_of"):
             others = _all_flags() if others is None else others
             if key not in others:
+                near = _did_you_mean(key, others, found)
                 raise UnknownNameError(
-                    f"{_place(path, text, key)}: {key} is no flag; {did_you_mean(key, others)}keys are flags of "
-                    f"t2t-trainer and other commands, and the table [hparams]"
+                    f"{_place(path, text, key)}: {key} is no flag; {near}keys are flags of t2t-trainer and other "
+                    f"commands, and the table [hparams]"
                 )
         elif key == HPARAMS:
             _fill_hparams(values, _place(path, text, key), value)
         elif key not in given:
             _fill(values[key], _place(path, text, key), value)
+
+
+def _did_you_mean(key: str, known_flags: Iterable[str], found: Mapping[str, Any]) -> str:
+    """Proposes flags and hparams in place of a key that is no flag, in a file with the keys `found`."""
+    from t2t.runs.names import hparam_names  # which many commands do not need
+
+    known = {hparam: f"{hparam} in [hparams]" for hparam in hparam_names(found.get("hparams_set", ""))}
+    known |= {flag: flag for flag in known_flags}
+    return ask_for([known[one] for one in ([key] if key in known else meant_by(key, known))])
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:

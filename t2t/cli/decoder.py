@@ -39,6 +39,7 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
+from t2t.inference.engine_choice import AUTO
 from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
@@ -126,7 +127,7 @@ def build_flags(values: flags.FlagValues) -> None:
     define_output_flags(values)
     define_word_flags(values)
     define_search_flags(values, decodes_only=True)
-    define_engine_flags(values)
+    define_engine_flags(values, AUTO)
     define_ensemble_flag(values)
     define_device_flags(values)
     define_beam_flag(values)

@@ -167,7 +167,12 @@ def decode_file(
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
     asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
-    _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
+    report = job.decode_file(translator, asked)
+    _print_report(report, translator, target, asked.shard)
+    if output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints:
+        engines = import_quietly("t2t.runs.engines")
+        if advice := engines.speed_advice(loaded.engine, translator, report.seconds):
+            log.info("%s", advice)
     if reference:
         print_scores(loaded.problem, source, target, reference, loaded.problem.output_language)
 

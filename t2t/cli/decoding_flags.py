@@ -27,19 +27,19 @@ def decoding_devices(values: flags.FlagValues) -> tuple[int, int, int] | None:
     return values.worker_gpu, values.worker_cpu, values.weight_shards
 
 
-def define_engine_flags(values: flags.FlagValues) -> None:
-    """Defines --engine and --compute_type."""
+def define_engine_flags(values: flags.FlagValues, default: str = TENSORFLOW) -> None:
+    """Defines --engine and --compute_type; `default` is an engine."""
     with flag_group(values, DECODING) as define:
-        define.enum("engine", TENSORFLOW, ENGINES, "Engine for decoding and scoring. tensorflow: the Keras model on "
-                    "its backend. auto: CTranslate2, faster on CPUs, if it is installed, supports the model and gives "
-                    "the same outputs.")  # fmt: skip
+        define.enum("engine", default, ENGINES, "Engine for decoding and scoring. tensorflow: the Keras model on its "
+                    "backend. auto: without a GPU, CTranslate2 if it is installed, supports the model and the "
+                    "search, and gives the same outputs.")  # fmt: skip
         define.enum("compute_type", COMPUTE_TYPES[0], COMPUTE_TYPES, "Number type of CTranslate2's matrix products; "
                     "all but float32 change some outputs.")  # fmt: skip
 
 
 def engine_choice(values: flags.FlagValues) -> EngineChoice:
     """Returns the values of the flags of `define_engine_flags`; defaults for a command without them."""
-    return EngineChoice(values.engine, values.compute_type) if "engine" in values else EngineChoice()
+    return EngineChoice.requested(values.engine, values.compute_type) if "engine" in values else EngineChoice()
 
 
 def define_ensemble_flag(values: flags.FlagValues) -> None:

@@ -16,6 +16,7 @@ from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_r
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path, with_addresses
 from t2t.files.remote.mirror import is_mirrored
+from t2t.files.zoo import is_in_zoo
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
@@ -81,8 +82,8 @@ def main(values: flags.FlagValues) -> int:
 def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
     """Checks the request as far as possible without loading TensorFlow; returns its folder and problem."""
     run = open_trained_run(values)
-    if not values.export_dir and is_mirrored(run.path):
-        raise UserError("--export_dir: not given; name the folder to make, here or in the store")
+    if not values.export_dir and (is_mirrored(run.path) or is_in_zoo(run.path)):
+        raise UserError("--export_dir: not given; name the folder to make, here or in an object store")
     folder = local_path(values.export_dir) if values.export_dir else _next_version(run.path / "export")
     check_request(values.format, values.quantization, folder)
     problem, data_dir = select_problem(run, values.problem, values.target_language), values.data_dir

@@ -21,6 +21,7 @@ from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
+from t2t.files.zoo import PREFIX, zoo_runs
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
@@ -39,6 +40,7 @@ training data, attention, the beam, and alternative outputs. Models are loaded o
 
     %s runs                                     (then open http://127.0.0.1:8600)
     %s run_a run_b --data_dir=data              (with their training data)
+    %s                                          (the runs that come with t2t, as does zoo:)
 
 Runs in --output_dir are loaded at the start, and also served at all addresses of t2t-server:
 
@@ -64,9 +66,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE, positional=("runs",))
 def main(values: flags.FlagValues) -> int:
-    folders = [_folder(name) for name in values.runs]
-    if not values.output_dir and not folders:
-        raise UserError("no run is named; name runs, or folders with runs below them: t2t-insight RUN_OR_FOLDER")
+    names = values.runs or ([] if values.output_dir else [PREFIX])
+    folders = [folder for name in names for folder in (zoo_runs().values() if name == PREFIX else [_folder(name)])]
     data = local_path(values.data_dir)
     if values.data_dir and not address_of(data) and not data.is_dir():
         raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")

@@ -5,7 +5,6 @@ from typing import Any
 
 from absl import flags
 
-from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import define_alias, is_given
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
@@ -95,15 +94,13 @@ def request_of(values: flags.FlagValues) -> Request:
     """Builds the `Request` from the flags.
 
     Raises:
-        UserError: there is no --problem, nor a run that could name it.
+        UserError: there is no --problem, and the command has no flag for a run that could name it.
     """
     of_run = {}
     if "model" in values:
         of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
         of_run["overrides"] = join_overrides((given_hparams(values), search_overrides(values)))
-    folder = of_run.get("output_dir")
-    starts = "warm_start_from" in values and values.warm_start_from
-    if not (values.problem or starts or (folder and RunDir.exists(folder))):
+    if not values.problem and not of_run:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     request = Request(
         problem=values.problem,

@@ -13,6 +13,7 @@ from t2t.cli.help import NAMES, RUN, flag_group
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.search_flags import trained_overrides
 from t2t.errors import UserError
+from t2t.files.zoo import names_zoo
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
@@ -133,7 +134,8 @@ def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -
 def split_folders(output_dir: str) -> list[str]:
     """Splits --output_dir at commas, unless the whole is the name of an existing run; returns the folders."""
     folders = [folder for part in output_dir.split(",") if (folder := part.strip())]
-    one = len(folders) < 2 or ("://" not in output_dir and RunDir.exists(output_dir))
+    is_address = "://" in output_dir or names_zoo(output_dir)
+    one = len(folders) < 2 or (not is_address and RunDir.exists(output_dir))
     return [output_dir] if one else folders
 
 

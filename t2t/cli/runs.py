@@ -15,8 +15,9 @@ from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import local_path
 from t2t.files.progress import clock
 from t2t.files.tables import aligned, to_tsv
+from t2t.files.zoo import PREFIX, zoo_runs
 from t2t.metrics import LABEL, higher_is_better
-from t2t.runs.overview import FIELDS, RunOverview, overview
+from t2t.runs.overview import FIELDS, RunOverview, overview, overview_of
 
 USAGE = """
 Shows all runs below a folder, finished or in training: what they train, their progress and their scores.
@@ -24,6 +25,7 @@ Shows all runs below a folder, finished or in training: what they train, their p
     %s --folder=~/t2t_train
     %s --folder=study --sort=-best
     %s --folder=runs --filter=state=training,problem=translate --format=tsv
+    %s zoo:                         (the runs that come with t2t, and those of --zoo_dir)
 
 --folder= may be omitted.
 """
@@ -67,7 +69,7 @@ def main(values: flags.FlagValues) -> int:
         raise UserError("--folder: not given; name the folder below which the runs are")
     criteria = _criteria(values.filter)
     name = _known("--sort", values.sort.removeprefix("-"))
-    runs = [one for one in overview(local_path(values.folder)) if _fits(one, criteria)]
+    runs = [one for one in _overviews(values.folder) if _fits(one, criteria)]
     records = [dataclasses.asdict(one) for one in _sorted(runs, name, descending=values.sort.startswith("-"))]
     if values.format == "json":
         print(json.dumps(records, indent=2))
@@ -76,6 +78,12 @@ def main(values: flags.FlagValues) -> int:
     else:
         print(_table(records) or f"no such run below {values.folder}")
     return 0
+
+
+def _overviews(folder: str) -> list[RunOverview]:
+    if folder == PREFIX:
+        return [overview_of(path, f"{PREFIX}{name}") for name, path in zoo_runs().items()]
+    return overview(local_path(folder))
 
 
 def _criteria(text: str) -> list[tuple[str, str]]:

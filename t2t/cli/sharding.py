@@ -6,7 +6,7 @@ from absl import flags
 
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
-from t2t.inference.engine_choice import AUTO
+from t2t.inference.engine_choice import AUTO, TENSORFLOW
 from t2t.inference.files.shards import check_sharded, parse_shard
 
 FILE_MODES = ("decode_from_file", "score_file", "align_file")
@@ -25,7 +25,8 @@ def define_shard_flags(values: flags.FlagValues) -> None:
 def check_shard_flags(values: flags.FlagValues) -> None:
     """Raises UserError for wrong uses of --shard, --merge and --beam_options; call after checking the modes.
 
-    An engine must be named: that of --engine=auto depends on a trial with the first lines of each process.
+    All processes must have one engine, and that of --engine=auto depends on what is installed where each of them runs.
+    Where none is named, it is TensorFlow.
     """
     asked = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
     if not asked:
@@ -44,10 +45,12 @@ def check_shard_flags(values: flags.FlagValues) -> None:
     if not values.decode_to_file:
         raise UserError(f"{asked[0]}: parts go next to the output; name that with --decode_to_file")
     if values.engine == AUTO and not values.merge:
-        raise UserError(
-            f"{asked[0]}: with --engine=auto each process chooses its engine by a trial, and the parts may be of "
-            f"several; name one for all, --engine=tensorflow or --engine=ctranslate2"
-        )
+        if values["engine"].present:
+            raise UserError(
+                f"{asked[0]}: with --engine=auto each process chooses its engine, and the parts may be of several; "
+                f"name one for all, --engine=tensorflow or --engine=ctranslate2"
+            )
+        values.engine = TENSORFLOW
     if values.shard:
         parse_shard(values.shard)
     check_sharded(source, values.decode_to_file)

@@ -34,7 +34,7 @@ _NO_CLOUD = "commands run on the machine where they are typed; run t2t-trainer t
 _PLACED = "TensorFlow places operations by itself"
 _TRAINER = "only t2t-trainer reads it"
 _SAVED = "a checkpoint is written at every evaluation, see --local_eval_frequency"
-_PROFILE = "no profile is taken; --dry_run prints memory and training cost, and the log the speed"
+_PROFILE = "no profile is taken; --dry_run prints memory and training time, and the log the speed"
 _SEARCH = "t2t-tune searches a range, with the same flags and --study=FOLDER --hparams_range=NAME --trials=20"
 _STOP = "stopping early is an hparam: --hparams=early_stopping_steps=5000,best_metric=..."
 _SEVERAL_RUNS = "several machines train together with --worker_hosts and --worker_index"

@@ -128,8 +128,8 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
         more = "; unset for the seed of the run in --output_dir, or 0 for a new run"
         define_field_flag(values, "random_seed", Settings, default=None, more=more)
-        define.boolean("dry_run", False, "Prints the planned run, its parameters, memory and training cost, and "
-                       "stops; needs no data and writes nothing.")  # fmt: skip
+        define.boolean("dry_run", False, "Prints the planned run, its parameters and memory, times two updates, and "
+                       "stops; without data it times none. Writes nothing.")  # fmt: skip
     for heading, names in SETTINGS_FLAGS.items():
         with flag_group(values, heading):
             for name in names:

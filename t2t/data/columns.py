@@ -135,11 +135,11 @@ def cut(column: Column, longest: int) -> Column:
     return Column(column.values, np.concatenate([np.diff(end, prepend=0) for end in ends]))
 
 
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
+def ranges(starts: np.ndarray, lengths: np.ndarray, step: int = 1) -> np.ndarray:
+    """Returns starts[0], starts[0]+step, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(0, total * step, step, dtype=np.int64) + np.repeat(starts - (ends - lengths) * step, lengths)
 
 
 def pad(values: np.ndarray, lengths: np.ndarray, width: int, dtype: np.dtype) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t.data.encoding import chunks_of
 from t2t.data.plan import Plan
-from t2t.data.shard_job import check_plan, errors_of_shard, open_problem, shard_source
+from t2t.data.shard_job import errors_of_shard, open_problem, read_same_plan, shard_source
 from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, digest_folder
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
@@ -90,7 +90,7 @@ def digest_shard(
     place = digest_folder(folder, shard)
     if (finished := read_finished(DigestRecord, plan, place)) is not None:
         return finished
-    check_plan(plan, folder)
+    read_same_plan(folder, plan.fingerprint)
     problem = open_problem(plan, problem, folder)
     judge = judge or functools.partial(judge_samples, problem)
     with errors_of_shard(plan, TRAIN, shard), written_whole(place) as written:

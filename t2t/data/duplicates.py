@@ -15,6 +15,7 @@ import numpy as np
 
 from t2t.data.digests import GROUPS
 from t2t.data.manifest import FileRecord
+from t2t.data.mapped_files import MappedFiles, NpyHeader
 from t2t.data.plan import Plan
 from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
@@ -49,7 +50,7 @@ def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
     place = duplicates_folder(folder)
     if (finished := read_finished(DuplicatesRecord, plan, place)) is not None:
         return finished
-    digests = [_ShardDigests.open(plan, folder, shard) for shard in range(plan.shards[TRAIN])]
+    digests = _ShardDigests.open_all(plan, folder)
     samples = [one.samples for one in digests]
     with written_whole(place) as written, os_errors_as_machine_errors(f"cannot write {place}"):
         path = written / "repeated.npy"
@@ -92,16 +93,22 @@ class _ShardDigests:
         self._starts = self._stops - groups
 
     @classmethod
-    def open(cls, plan: Plan, folder: Path, shard: int) -> "_ShardDigests":
-        """Maps the digests of a shard; raises UserError if they do not exist."""
-        place = digest_folder(folder, shard)
-        record = read_finished(DigestRecord, plan, place)
-        if record is None:
-            raise UserError(
-                f"{folder}: the digests of shard {shard} of split {TRAIN!r}, which duplicates are found by, are not "
-                f"written yet; run the same command again"
-            )
-        return cls(np.lib.format.open_memmap(place / record.digests.name, mode="r"), record)
+    def open_all(cls, plan: Plan, folder: Path) -> "list[_ShardDigests]":
+        """Maps the digests of all shards; raises UserError if some do not exist, MachineError if there is no room."""
+        paths, records = [], []
+        for shard in range(plan.shards[TRAIN]):
+            place = digest_folder(folder, shard)
+            record = read_finished(DigestRecord, plan, place)
+            if record is None:
+                raise UserError(
+                    f"{folder}: the digests of shard {shard} of split {TRAIN!r}, which duplicates are found by, are "
+                    f"not written yet; run the same command again"
+                )
+            paths.append(place / record.digests.name)
+            records.append(record)
+        with os_errors_as_machine_errors(f"cannot read the digests in {folder}"):
+            entries = MappedFiles([NpyHeader.read(path) for path in paths])
+        return [cls(entries[shard], record) for shard, record in enumerate(records)]
 
     def read(self, group: int) -> np.ndarray:
         """Returns the entries of one group, in the order of the samples."""

@@ -1,12 +1,13 @@
 """Makes shards on this machine: one per process or, if there are fewer shards than processes, one by one on all."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t.data.digests import digest_shard
 from t2t.data.duplicates import missing_digests
 from t2t.data.plan import Plan
-from t2t.data.shard_job import ShardResult, finished_shard, generate_shard
+from t2t.data.shard_job import ShardResult, finished_shard, generate_shard, read_same_plan
 from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, check_fit
 from t2t.data.worker_pool import WorkerPool
 from t2t.problems.base import Problem
@@ -41,25 +42,26 @@ def make_shards(
     """
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
     is_judged = split == TRAIN and len(shards) == plan.shards[split]
-    if is_judged:
-        _check_beginnings(problem, shards, results)
+    beginnings = _Beginnings(problem, shards[:-1] if is_judged else [])
+    beginnings.check(results)
     missing = [shard for shard in shards if shard not in results]
+    done = sum(result.counts.read for result in results.values())
     if pool.processes == 1 or len(missing) < pool.processes:
-
-        def tell(read: int) -> None:
-            progress(split, _count_read(results) + read)
-
         made: Iterator[ShardResult] = (
-            generate_shard(plan, problem, split, shard, folder, tmp_dir, encode=pool.encode, progress=tell)
+            generate_shard(
+                plan, problem, split, shard, folder, tmp_dir,
+                encode=pool.encode, progress=lambda read: progress(split, done + read),
+            )
             for shard in missing
-        )
+        )  # fmt: skip
     else:
-        calls, done = [(plan, split, shard, folder, tmp_dir) for shard in missing], _count_read(results)
-        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, done + read))
+        before = done
+        calls = [(plan.fingerprint, split, shard, folder, tmp_dir) for shard in missing]
+        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
     for result in made:
         results[result.shard] = result
-        if is_judged:
-            _check_beginnings(problem, shards, results)
+        done += result.counts.read
+        beginnings.check(results)
     return [results[shard] for shard in shards]
 
 
@@ -83,40 +85,39 @@ def digest_shards(
         for shard in missing:
             done += digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell).samples
     else:
-        list(pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell))
+        list(pool.run_each(_digest_shard, [(plan.fingerprint, shard, folder, tmp_dir) for shard in missing], tell))
 
 
-def _count_read(results: dict[int, ShardResult]) -> int:
-    return sum(result.counts.read for result in results.values())
+class _Beginnings:
+    """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
 
+    def __init__(self, problem: Problem, shards: Sequence[int]):
+        self._problem, self._following, self._counts = problem, deque(shards), Counts()
 
-def _check_beginnings(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
-    """Raises UserError early if most examples of the first shards are unfit: all shards may take hours.
-
-    The first shard, the first two and so on are judged, all but the last, whichever of them were finished first.
-    """
-    counts = Counts()
-    for shard in shards[:-1]:
-        if shard not in results:
-            break
-        counts += results[shard].counts
-        if counts.judged >= ENOUGH_TO_JUDGE:
-            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
+    def check(self, results: dict[int, ShardResult]) -> None:
+        """Raises UserError early if most examples of the first shards are unfit."""
+        while self._following and self._following[0] in results:
+            self._counts += results[self._following.popleft()].counts
+            if self._counts.judged >= ENOUGH_TO_JUDGE:
+                check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
 
 
 def _generate_shard(
     problem: Problem,
-    plan: Plan,
+    fingerprint: str,
     split: str,
     shard: int,
     folder: Path,
     tmp_dir: Path,
     progress: Callable[[int], None],
 ) -> ShardResult:
+    plan = read_same_plan(
+        folder, fingerprint
+    )  # sent with each call, a plan of many files would cost more than its shard
     return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
 
 
 def _digest_shard(
-    problem: Problem, plan: Plan, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
+    problem: Problem, fingerprint: str, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
 ) -> None:
-    digest_shard(plan, problem, shard, folder, tmp_dir, progress=progress)
+    digest_shard(read_same_plan(folder, fingerprint), problem, shard, folder, tmp_dir, progress=progress)

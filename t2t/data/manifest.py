@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, write_atomically
 from t2t.files.trust import PlainName, read_record, read_sealed, sealed
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -198,7 +198,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"generate the data first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir"
         ) from None
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; correct --data_dir or its permissions") from error
+        cure = remedy_of(error, "correct --data_dir or its permissions")
+        raise UserError(f"cannot read {path}: {error.strerror}; {cure}") from error
     except ValueError as error:
         raise UserError(f"{path} is damaged ({one_line(error)}); {REMEDY}") from error
     found = plain.get("format")

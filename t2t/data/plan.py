@@ -21,6 +21,7 @@ from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
+from t2t.files.file_marks import remembered
 from t2t.files.trust import read_record, read_sealed, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.source import Source
@@ -150,8 +151,13 @@ def write_plan(folder: Path, plan: Plan) -> None:
 def read_plan(folder: Path) -> Plan | None:
     """Returns the plan in the folder in which data is generated; None if there is no usable one."""
     with contextlib.suppress(OSError, UserError, ValueError):  # a damaged plan is made again
-        return read_record(Plan, read_sealed(folder / WORK / PLAN_NAME))
+        return _read(folder / WORK / PLAN_NAME)
     return None
+
+
+@remembered  # every shard reads it, and it describes the raw files of all
+def _read(path: Path) -> Plan:
+    return read_record(Plan, read_sealed(path))
 
 
 def describe_differences(asked: Identity, found: Identity) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from t2t.errors import UserError
-from t2t.files.atomic import sha256_of
+from t2t.files.atomic import remedy_of, sha256_of
 from t2t.files.paths import address_of
 
 
@@ -71,4 +71,5 @@ def _described(path: Path) -> RawFile:
     try:
         return RawFile(path=recorded_path(path), bytes=path.stat().st_size, sha256=sha256_of(path))
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); correct its permissions") from None
+        cure = remedy_of(error, "correct its permissions")
+        raise UserError(f"{path}: cannot be read ({error.strerror}); {cure}") from None

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges, stored_dtype
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, stored_dtype
 from t2t.data.manifest import REMEDY, FileRecord, Manifest, ShardRecord
+from t2t.data.mapped_files import MappedFiles, NpyHeader
 from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
 from t2t.errors import UserError, did_you_mean, one_line
+from t2t.files.atomic import remedy_of
 from t2t.files.trust import check_inside
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
@@ -38,10 +40,10 @@ class SplitReader:
         """By feature of tokens, the ids in which each sequence ends, also one that is cut."""
         self._record = record
         self._first = np.cumsum([0] + [shard.examples for shard in record.shards])
-        self._values = [self._map_all(shard.values) for shard in record.shards]
-        self._offsets = [self._map_all(shard.offsets) for shard in record.shards]
-        for number, shard in enumerate(record.shards):
-            self._check_shapes(number, shard)
+        self._values: dict[str, MappedFiles] = {}
+        self._offsets: dict[str, MappedFiles] = {}
+        for name in self.features:
+            self._map(name)
         for texts in record.texts.values():
             self._checked(texts)
 
@@ -55,12 +57,9 @@ class SplitReader:
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
         """Returns the lengths, (N,) int32, of the examples at `indices`, or of all."""
         if indices is None:
-            return np.concatenate([np.diff(offsets[feature]) for offsets in self._offsets]).astype(np.int32)
-        lengths = np.empty(len(indices), np.int32)
-        for shard, rows, local in self._by_shard(np.asarray(indices)):
-            offsets = self._offsets[shard][feature]
-            lengths[rows] = offsets[local + 1] - offsets[local]
-        return lengths
+            every = [np.diff(self._offsets[feature][number]) for number in range(len(self._record.shards))]
+            return np.concatenate(every).astype(np.int32)
+        return self._places(np.asarray(indices), feature)[2].astype(np.int32)
 
     def read(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray]:
         """Reads examples.
@@ -72,21 +71,8 @@ class SplitReader:
         Returns:
             Concatenated values, (sum of lengths, *item_shape) in the stored dtype, and lengths, (N,) int32.
         """
-        indices = np.asarray(indices)
-        if len(self._record.shards) == 1:
-            offsets = self._offsets[0][feature]
-            starts = offsets[indices]
-            lengths = offsets[indices + 1] - starts
-            return self._values[0][feature][ranges(starts, lengths)], lengths.astype(np.int32)
-        lengths = self.lengths(feature, indices)
-        ends = np.cumsum(lengths, dtype=np.int64)
-        first = self._values[0][feature]
-        values = np.empty((int(ends[-1]) if len(ends) else 0, *first.shape[1:]), first.dtype)
-        for shard, rows, local in self._by_shard(indices):
-            taken = lengths[rows]
-            source = ranges(self._offsets[shard][feature][local], taken)
-            values[ranges((ends - lengths)[rows], taken)] = self._values[shard][feature][source]
-        return values, lengths
+        numbers, starts, lengths = self._places(np.asarray(indices), feature)
+        return self._values[feature].gather(numbers, starts, lengths), lengths.astype(np.int32)
 
     def single(self, indices: np.ndarray, feature: str) -> np.ndarray:
         """Reads examples of a feature with one item each (label, image): (N, *item_shape), in the batch dtype."""
@@ -105,29 +91,48 @@ class SplitReader:
         """
         verify_files(self.folder, self._record.files())
 
-    def _by_shard(self, indices: np.ndarray):
-        """Yields the shard number, the rows of `indices` that lie in it, (n,), and their indices in it, (n,)."""
-        if len(self._record.shards) == 1:
-            yield 0, slice(None), indices
-            return
-        shard_of = np.searchsorted(self._first, indices, side="right") - 1
-        for shard in np.unique(shard_of):
-            rows = np.flatnonzero(shard_of == shard)
-            yield int(shard), rows, indices[rows] - self._first[shard]
+    def _places(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns where examples are, (N,) each: shard numbers, first items there, lengths."""
+        numbers = np.searchsorted(self._first, indices, side="right") - 1
+        local = indices - self._first[numbers]
+        starts = self._offsets[feature].items(numbers, local)
+        return numbers, starts, self._offsets[feature].items(numbers, local + 1) - starts
 
-    def _map_all(self, records: dict[str, FileRecord]) -> dict[str, np.ndarray]:
-        return {name: self._map(records[name]) for name in self.features}
+    def _map(self, feature: str) -> None:
+        """Maps the files of a feature; raises UserError unless the offsets fit the values, or reading would crash."""
+        shards, spec = self._record.shards, self.features[feature]
+        values = [self._header(shard.values[feature]) for shard in shards]
+        offsets = [self._header(shard.offsets[feature]) for shard in shards]
+        for number, shard in enumerate(shards):
+            fits = offsets[number].shape == (shard.examples + 1,) and offsets[number].dtype == np.int64
+            fits = fits and values[number].shape[1:] == item_shape(spec) and values[number].dtype == stored_dtype(spec)
+            self._check_fits(shard, feature, fits)
+        try:
+            self._values[feature], self._offsets[feature] = mapped = MappedFiles(values), MappedFiles(offsets)
+        except OSError as error:
+            raise self._unreadable(Path(error.filename), error) from error
+        for number, shard in enumerate(shards):
+            ends = mapped[1][number]
+            self._check_fits(shard, feature, ends[0] == 0 and ends[-1] == len(mapped[0][number]))
 
-    def _map(self, record: FileRecord) -> np.ndarray:
+    def _check_fits(self, shard: ShardRecord, feature: str, fits: bool) -> None:
+        if not fits:
+            raise UserError(
+                f"{self.folder / shard.offsets[feature].name} does not fit {shard.values[feature].name}; {REMEDY}"
+            )
+
+    def _header(self, record: FileRecord) -> NpyHeader:
         path = self._checked(record)
         try:
-            # A plain array over the map: indexing np.memmap itself costs several times as much.
-            # Unlike np.load this reads no pickles and no archives.
-            return np.asarray(np.lib.format.open_memmap(path, mode="r")).view(np.ndarray)
+            return NpyHeader.read(path)
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {REMEDY}") from error
+            raise self._unreadable(path, error) from error
         except Exception as error:  # whatever numpy's parser makes of a damaged header
             raise UserError(f"{path} is corrupt ({one_line(error)}); {REMEDY}") from error
+
+    def _unreadable(self, path: Path, error: OSError) -> UserError:
+        cure = remedy_of(error, f"correct its permissions, or {REMEDY}")
+        return UserError(f"cannot read {path}: {error.strerror}; {cure}")
 
     def _checked(self, record: FileRecord) -> Path:
         """Returns the path of a file after checking that it exists and has the size in the manifest."""
@@ -138,21 +143,10 @@ class SplitReader:
         except FileNotFoundError:
             raise UserError(f"{path} is missing; {REMEDY}") from None
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {REMEDY}") from error
+            raise self._unreadable(path, error) from error
         if size != record.bytes:
             raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {REMEDY}")
         return path
-
-    def _check_shapes(self, number: int, shard: ShardRecord) -> None:
-        """Raises UserError unless offsets and values fit; else a corrupt header would cause a crash much later."""
-        for name, spec in self.features.items():
-            offsets, values = self._offsets[number][name], self._values[number][name]
-            fits = offsets.shape == (shard.examples + 1,) and values.shape[1:] == item_shape(spec)
-            fits = fits and values.dtype == stored_dtype(spec) and offsets.dtype == np.int64
-            if not fits or offsets[0] != 0 or offsets[-1] != len(values):
-                raise UserError(
-                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {REMEDY}"
-                )
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:

@@ -100,7 +100,7 @@ def generate_shard(
     """
     if (finished := finished_shard(plan, folder, split, shard)) is not None:
         return finished
-    check_plan(plan, folder)
+    read_same_plan(folder, plan.fingerprint)
     vocabularies = Vocabularies(folder, plan.vocabularies)
     problem = open_problem(plan, problem, folder)
     encode = encode or ChunkEncoder(problem).encode
@@ -130,17 +130,18 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
     shards = plan.shards[split]
     use = split if shards == 1 else f"{split}/{shard}"
     rng = random.Random(seed_of(plan.identity.seed, use))
-    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK)
+    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
 
 
-def check_plan(plan: Plan, folder: Path) -> None:
-    """Raises UserError if the folder in which data is generated no longer holds this plan."""
+def read_same_plan(folder: Path, fingerprint: str) -> Plan:
+    """Returns the plan with a fingerprint; raises UserError if the folder in which data is generated has it no more."""
     found = read_plan(folder)
-    if found is None or found.fingerprint != plan.fingerprint:
+    if found is None or found.fingerprint != fingerprint:
         raise UserError(
             f"{folder} does not hold the plan of this generation any more: another process has finished it, or "
             f"generates other data there; run the same command again"
         )
+    return found
 
 
 def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:

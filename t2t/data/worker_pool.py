@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from typing import Any
 
 from t2t.data.digests import JudgedChunk, judge_chunk, judge_samples
@@ -101,9 +102,13 @@ class WorkerPool:
         """
         assert self._pool is not None, "there are workers"
         self._read.value = 0
-        waiting = {self._pool.submit(_run_in_worker, function, *call) for call in calls}
+        following, waiting = iter(calls), set[Future]()
         try:
-            while waiting:
+            while True:
+                room = 2 * self.processes - len(waiting)  # to look at thousands of futures again and again takes long
+                waiting |= {self._pool.submit(_run_in_worker, function, *call) for call in islice(following, room)}
+                if not waiting:
+                    return
                 done, waiting = wait(waiting, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
                 progress(self._read.value)
                 with _dead_workers_as_machine_errors():

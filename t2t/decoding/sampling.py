@@ -60,7 +60,14 @@ def greedy_chooser(vocab_size: int) -> Chooser:
 
 
 def sampling_chooser(
-    seed: Any, sentence_seeds: Any, samples: int, temperature: Any, top_k: int, top_p: Any, vocab_size: int
+    seed: Any,
+    sentence_seeds: Any,
+    samples: int,
+    temperature: Any,
+    top_k: Any,
+    top_p: Any,
+    vocab_size: int,
+    most_k: int | None = None,
 ) -> Chooser:
     """Returns a chooser that samples tokens.
 
@@ -72,28 +79,28 @@ def sampling_chooser(
         sentence_seeds: (B,) int32 that identifies each sentence, e.g. its line number.
         samples: K, samples of each sentence.
         temperature: float or () float32, above 0; log-probabilities are divided by it.
-        top_k: draw from the k most probable tokens; 0 for all.
+        top_k: int or () int32, draw from the k most probable tokens; the int 0 for all.
         top_p: float or () float32, draw from the nucleus of this probability; the float 1 for all.
         vocab_size: V, int.
+        most_k: int, an upper bound of `top_k`; None for none.
     """
-    top_k = min(top_k, vocab_size)
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
     draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
 
     def choose(found, position):
         log_probs_NV = all_log_probs(found, vocab_size)
         noise_N = uniform(seed, row_seeds_N, position, draw_N)
-        places_N = draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
+        places_N = draw(distribution(log_probs_NV, temperature, top_k, top_p, most_k), noise_N)
         return found.tokens_at(places_N), _values_at(log_probs_NV, places_N)
 
     return choose
 
 
-def distribution(log_probs: Any, temperature: Any, top_k: int, top_p: Any) -> Any:
+def distribution(log_probs: Any, temperature: Any, top_k: Any, top_p: Any, most_k: int | None = None) -> Any:
     """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0."""
     shaped_NV = log_probs / temperature
-    if top_k:
-        shaped_NV = keep_top_k(shaped_NV, top_k)
+    if not (isinstance(top_k, int) and top_k == 0):
+        shaped_NV = keep_top_k(shaped_NV, top_k, most_k)
     if not (isinstance(top_p, float) and top_p >= 1):
         shaped_NV = keep_top_p(shaped_NV, top_p)
     return ops.softmax(shaped_NV, axis=-1)

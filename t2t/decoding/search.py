@@ -45,9 +45,9 @@ def search_of(
     if settings.uses_beam_search:
         return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.only_best, reorder, *limiting)
     if settings.method == SAMPLE:
-        top_p = numbers.top_p if settings.top_p < 1 else 1.0
-        chances = (settings.samples, numbers.temperature, settings.top_k, top_p)
-        choose = sampling_chooser(numbers.seed, sentence_seeds, *chances, vocab_size)
+        top_k, top_p = numbers.top_k if settings.top_k else 0, numbers.top_p if settings.top_p < 1 else 1.0
+        chances = (settings.samples, numbers.temperature, top_k, top_p)
+        choose = sampling_chooser(numbers.seed, sentence_seeds, *chances, vocab_size, settings.sorted_tokens)
     else:
         choose = greedy_chooser(vocab_size)
     return TokenByToken(settings.rows_per_sentence, limits, penalty, choose, *limiting)

@@ -10,6 +10,10 @@ from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
+FEW = 128
+"""For a `top_k` of at most this, a compiled search sorts only so many tokens, otherwise all."""
+_LARGEST = 2**31 - 1
+"""Of int32."""
 
 
 class SearchNumbers(NamedTuple):
@@ -17,6 +21,7 @@ class SearchNumbers(NamedTuple):
 
     alpha: Any
     temperature: Any
+    top_k: Any
     top_p: Any
     seed: Any
 
@@ -67,7 +72,7 @@ class SearchSettings:
     @property
     def numbers(self) -> SearchNumbers:
         """The settings that a compiled search takes as tensors."""
-        return SearchNumbers(self.alpha, self.temperature, self.top_p, self.seed % 2**32)
+        return SearchNumbers(self.alpha, self.temperature, min(self.top_k, _LARGEST), self.top_p, self.seed % 2**32)
 
     @property
     def structure(self) -> "SearchSettings":
@@ -89,9 +94,14 @@ class SearchSettings:
                 method=self.method, iterations=self.iterations, length_candidates=self.length_candidates
             )
         if self.method == SAMPLE:
-            top_p = 0.5 if self.top_p < 1 else 1.0
-            return dataclasses.replace(plain, samples=self.samples, top_k=self.top_k, top_p=top_p)
+            top_k, top_p = self.sorted_tokens, 0.5 if self.top_p < 1 else 1.0
+            return dataclasses.replace(plain, samples=self.samples, top_k=top_k, top_p=top_p)
         return plain
+
+    @property
+    def sorted_tokens(self) -> int:
+        """How many tokens are sorted to find the `top_k` most probable ones: one of three, whatever `top_k`."""
+        return 0 if not self.top_k else FEW if self.top_k <= FEW else _LARGEST
 
     @property
     def rows_per_sentence(self) -> int:

@@ -80,16 +80,20 @@ def best_over_beams(log_probs: Any, tokens: Any, beam_size: int, count: int) -> 
     return Candidates(best_BC, places_BC // per_beam, gather_beams(ops.reshape(tokens, flat), places_BC))
 
 
-def keep_top_k(log_probs: Any, k: int) -> Any:
+def keep_top_k(log_probs: Any, k: Any, most: int | None = None) -> Any:
     """Forbids (-inf) all but the k most probable tokens: Fan et al. 2018 (arXiv:1805.04833), section 5.1.
 
     Args:
         log_probs: (N, V) float32, up to a constant for each row.
-        k: exact number of tokens to keep; ties go to lower ids. Must be at most V if V is not static.
+        k: int or () int32, exact number of tokens to keep, at least 1; ties go to lower ids.
+        most: int, an upper bound of `k`: no more tokens are sorted; None for none.
     """
-    width = log_probs.shape[-1]
-    k = k if width is None else min(k, width)
-    return _keep_largest(log_probs, top_k(log_probs, k)[0][:, -1:], k)
+    width = ops.shape(log_probs)[-1]
+    if most is not None:
+        width = min(most, width) if isinstance(width, int) else ops.minimum(most, width)
+    k = ops.minimum(k, width)
+    smallest_N = ops.take(top_k(log_probs, width)[0], k - 1, axis=1)
+    return _keep_largest(log_probs, ops.expand_dims(smallest_N, 1), k)
 
 
 def keep_top_p(log_probs: Any, p: float) -> Any:

@@ -18,11 +18,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from t2t.errors import MachineError, one_line
+from t2t.files.zoo import check_outside_zoo
 
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders, which are never read."""
 
-REMEDIES = {
+_LIMITS = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n) and run the same command again",
+    errno.ENFILE: "raise the system's limit on open files (sysctl fs.file-max) and run the same command again",
+    errno.ENOMEM: "free some memory, or raise the limit on it or on maps (ulimit -v, sysctl vm.max_map_count)",
+}
+"""Remedies for limits that no file is to blame for, by errno."""
+
+REMEDIES = _LIMITS | {
     errno.ENOSPC: "free some space there and run the same command again",
     errno.EDQUOT: "free some of your quota and run the same command again",
     errno.EFBIG: "raise the limit on file sizes (ulimit -f) or choose another folder",
@@ -32,6 +40,7 @@ REMEDIES = {
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
     errno.EEXIST: "a file is where a folder is to be; move it away or choose another folder",
     errno.EISDIR: "a folder is where a file is to be; move it away or choose another folder",
+    errno.EPIPE: "a process that reads what this one writes has ended; see why, and run the same command again",
     errno.EIO: "the disk or its connection fails; copy what can be read to another one",
 }
 """Remedies for operating system errors, by errno."""
@@ -113,8 +122,10 @@ def made_folder(path: Path) -> Iterator[None]:
 
     Raises:
         OSError: a folder cannot be made.
+        UserError: it is in a zoo.
     """
     path = Path(path)
+    check_outside_zoo(path)
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -221,6 +232,11 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise MachineError(f"{what}: {describe_os_error(error)}") from error
+
+
+def remedy_of(error: OSError, otherwise: str) -> str:
+    """Returns what to do about a file that cannot be read: `otherwise`, unless a limit of the system is the cause."""
+    return _LIMITS.get(error.errno or 0, otherwise)
 
 
 def describe_os_error(error: OSError) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from t2t.errors import UserError, one_line
+from t2t.files.atomic import remedy_of
 
 INVALID_UTF8 = "invalid UTF-8 replaced"
 NUL_REMOVED = "NUL characters removed"
@@ -247,7 +248,8 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
             f"{name}: its gzip content is damaged or cut short ({one_line(error)}); copy or download it again"
         ) from None
     except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
+        cure = remedy_of(error, "check the path")
+        raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None
 
 
 def check_start(first: bytes, name: Path | str) -> None:

@@ -1,7 +1,8 @@
-"""Paths that users name: local ones, or addresses of object stores, which have a mirror on this machine.
+"""Paths that users name: local ones, names of runs in a zoo, or addresses of object stores.
 
-`s3://bucket/data` is mirrored in `<cache>/files/s3/bucket/data`; `t2t.files.remote` synchronizes the two. All other
-code works on local paths.
+`zoo:ende_numbers` is a folder, see `t2t.files.zoo`. An object store has a mirror on this machine: `s3://bucket/data` is
+mirrored in `<cache>/files/s3/bucket/data`; `t2t.files.remote` synchronizes the two. All other code works on local
+paths.
 """
 
 import glob
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t.errors import UserError
+from t2t.files.zoo import name_in_package, names_zoo, zoo_path
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _PATTERN = re.compile(r"[*?[]")
@@ -28,8 +30,13 @@ Matched = tuple[str, ...] | None
 
 
 def cache_folder() -> Path:
-    """Returns the folder for files that can be made again: `$T2T_CACHE`, or `~/.cache/t2t` if that is not set."""
-    return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or "~/.cache/t2t")))
+    """Returns the folder for files that can be made again: `$T2T_CACHE`, else `$XDG_CACHE_HOME/t2t` or `~/.cache/t2t`.
+
+    A relative `XDG_CACHE_HOME` is ignored, as its specification demands.
+    """
+    of_user = os.environ.get("XDG_CACHE_HOME", "")
+    usual = os.path.join(of_user if os.path.isabs(of_user) else "~/.cache", "t2t")
+    return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or usual)))
 
 
 def programs_folder() -> Path:
@@ -73,11 +80,13 @@ def check_address(path: str | os.PathLike[str], flag: str = "") -> None:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Returns the local path for a user's path: expands `~`, and maps the address of an object store to its mirror.
+    """Returns the local path for a user's path: expands `~`, finds runs in the zoo and the mirrors of object stores.
 
     Raises:
-        UserError: see `check_address`; or `~name` is not the home folder of a user.
+        UserError: see `check_address` and `zoo_path`; or `~name` is not the home folder of a user.
     """
+    if names_zoo(path):
+        return zoo_path(str(path))
     scheme = _scheme(path)
     if not scheme:
         try:
@@ -101,8 +110,8 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def to_record(path: str | os.PathLike[str]) -> str:
-    """Returns a path in the form for records: the address of a mirrored path, else the absolute path without links."""
-    return address_of(path) or os.path.realpath(path)
+    """Returns a path in the form for records: an address, a name in the package's zoo, or the path without links."""
+    return address_of(path) or name_in_package(path) or os.path.realpath(path)
 
 
 def with_addresses(text: str) -> str:

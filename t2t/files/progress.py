@@ -156,6 +156,14 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
+def about(seconds: float) -> str:
+    """Formats a rough duration: 40 s, 14 min, 5.2 h, 3.4 days."""
+    for size, most, unit in ((1, 90, "s"), (60, 90, "min"), (3600, 48, "h")):
+        if seconds < most * size:
+            return f"{max(seconds / size, 1):.{int(unit == 'h')}f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
 def spark_line(values: Sequence[float], width: int) -> str:
     """Returns a curve with one character per value, from ▁ for the smallest to █ for the largest; ▁ if all are equal.
 

@@ -10,14 +10,16 @@ import contextlib
 import hashlib
 import json
 import os
+import pickle
+import pickletools
 import re
 import stat
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line
 from t2t.files.atomic import write_atomically
 
 Record = TypeVar("Record")
@@ -28,6 +30,8 @@ PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 SEAL = "seal"
 MOST_BYTES = 64 << 20
 """Largest JSON file that is read."""
+_MOST_REPEATED = 64
+"""Most values that a byte of a pickle may stand for, shared ones counted wherever they appear."""
 
 
 PlainName = Annotated[str, msgspec.Meta(pattern=PLAIN_NAME.pattern)]
@@ -74,6 +78,56 @@ def check_inside(folder: Path | str, file: Path | str) -> None:
         if kind in (stat.S_IFREG, stat.S_IFDIR):
             return
         raise UserError(f"{file} is neither a file nor a folder but a pipe, socket or device; remove it")
+
+
+def check_pickle(stream: BinaryIO) -> None:
+    """Refuses a pickle that needs far more memory or time than its size tells; nothing is unpickled.
+
+    A memo entry with a large number reserves a table of that size. A tuple that contains another one twice, which does
+    so too, and so on, is hashed in a time that doubles with each. A restricted `find_class` prevents neither.
+
+    Args:
+        stream: with a pickle at its position, which stays the same.
+
+    Raises:
+        pickle.UnpicklingError: it is no pickle, or is cut short.
+        ValueError: it is such a pickle.
+    """
+    start = stream.tell()
+    sizes, memo = list[int | None](), dict[int, int]()  # sizes of the values on the stack, None for a mark
+    try:
+        for opcode, argument, position in pickletools.genops(stream):
+            index = len(memo) if argument is None else argument
+            if "PUT" in opcode.name or opcode.name == "MEMOIZE":
+                if index > position - start:
+                    raise OverflowError(f"it numbers a value {index:,}, although it has fewer")
+                memo[index] = sizes[-1] or 0
+            elif "GET" in opcode.name:
+                sizes.append(memo[index])
+            elif opcode.name == "DUP":
+                sizes.append(sizes[-1])
+            else:
+                _change_stack(sizes, opcode)
+            if sizes and (sizes[-1] or 0) > _MOST_REPEATED * (position - start + 1):
+                raise OverflowError("it repeats shared values in others too often")
+    except OverflowError as error:
+        raise ValueError(f"{error}; it is damaged, or made to fill the memory") from None
+    except Exception as error:
+        raise pickle.UnpicklingError(one_line(error)) from error
+    stream.seek(start)
+
+
+def _change_stack(sizes: list[int | None], opcode: pickletools.OpcodeInfo) -> None:
+    """Replaces what an operation takes from the stack by its result, whose size is the sum."""
+    before = opcode.stack_before
+    first = len(sizes) - len(before)
+    if pickletools.markobject in before:
+        mark = len(sizes) - 1 - sizes[::-1].index(None)
+        first = mark - before.index(pickletools.markobject)
+    if first < 0:
+        raise EOFError("it takes more than it has")
+    taken = sum(size or 0 for size in sizes[first:])
+    sizes[first:] = [None if kind is pickletools.markobject else 1 + taken for kind in opcode.stack_after]
 
 
 def sealed(name: str, values: dict[str, Any]) -> dict[str, Any]:

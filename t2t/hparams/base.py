@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.field import coerce, complaint, wrong_declaration
 from t2t.hparams.groups import (
     BatchHParams,
@@ -26,6 +26,7 @@ from t2t.hparams.groups import (
     TrainHParams,
 )
 from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
+from t2t.hparams.synonyms import did_you_mean
 from t2t.registry.overrides import PluginError, check_dataclass, check_overrides, described
 
 _MODEL = "model"
@@ -78,7 +79,7 @@ class HParams(
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
                 raise UserError(f"{asked}: the run has been resolved; use replace({name}=...) for a copy")
-            object.__setattr__(self, name, coerce(field, value))
+            object.__setattr__(self, name, value if value is field.default else coerce(field, value))
 
     def __copy__(self) -> Self:
         return self.replace()

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from t2t.errors import ArgumentError, UnknownNameError, UserError, did_you_mean
+from t2t.errors import ArgumentError, UnknownNameError, UserError
+from t2t.hparams.synonyms import did_you_mean
 
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"

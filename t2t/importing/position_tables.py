@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.layers.positions import sinusoids
+from t2t.layers.sinusoids import sinusoids
 
 _LAYOUTS = ("interleaved", "halves", "split")
 _TOLERANCE = 1e-3

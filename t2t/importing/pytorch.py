@@ -12,15 +12,17 @@ import functools
 import io
 import math
 import pickle
+import reprlib
 import struct
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
+from t2t.files.trust import check_pickle
 
 _TYPES = {
     "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
@@ -30,6 +32,8 @@ _TYPES = {
 """Storage type -> numpy type; `t2t.checkpoints.arrays` registers bfloat16."""
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 """The first two pickles of a file in one stream."""
+_MOST_REPEATED = 256
+"""Most bytes of plain values, see `PlainValues`, that a byte of a file may stand for."""
 
 
 def parse_pytorch(content: bytes) -> Arrays:
@@ -97,6 +101,23 @@ class Record:
         self.state = state
 
 
+class PlainValues:
+    """Counts the values copied out of a file: a few bytes can stand for billions if lists are shared.
+
+    Args:
+        most: most bytes, 64 for each value and one for each of its characters.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def count(self, value: Any) -> None:
+        """Counts a value; raises ValueError if there are too many."""
+        self._left -= 64 + (len(value) if isinstance(value, str) else 0)
+        if self._left < 0:
+            raise ValueError("its values repeat shared ones too often; it is damaged, or made to fill the memory")
+
+
 def parse_pytorch_values(content: bytes) -> Any:
     """Parses the content of a file into dictionaries, lists, texts and numbers, with tensors as arrays.
 
@@ -108,18 +129,19 @@ def parse_pytorch_values(content: bytes) -> Any:
     state = parse_checkpoint(content, ("argparse",))
     with _damage_as_value_error():
         try:
-            return _plain(state)
+            return _plain(state, PlainValues(_MOST_REPEATED * len(content)))
         except RecursionError as error:
             raise ValueError("it holds itself; it is damaged") from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, values: PlainValues) -> Any:
+    values.count(value)
     if isinstance(value, Record) and value.name == "argparse.Namespace":
         value = value.state or {}
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(part, values) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(part, values) for part in value]
     if isinstance(value, StoredTensor):
         return value.array()
     if value is None or isinstance(value, str | int | float):
@@ -151,7 +173,8 @@ class StoredTensor:
         numbers = np.frombuffer(self.storage.read(), self.storage.dtype)
         sizes = (self.offset, *self.shape, *self.strides)
         if len(self.shape) != len(self.strides) or any(type(size) is not int or size < 0 for size in sizes):
-            raise ValueError(f"a tensor has shape {self.shape} with strides {self.strides}; it is damaged")
+            shape, strides = map(reprlib.repr, (self.shape, self.strides))
+            raise ValueError(f"a tensor has shape {shape} with strides {strides}; it is damaged")
         if 0 in self.shape:
             return np.zeros(self.shape, self.storage.dtype)
         last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
@@ -169,9 +192,8 @@ class _TensorUnpickler(pickle.Unpickler):
     Objects from `known` packages become records.
     """
 
-    def __init__(
-        self, stream: io.BufferedIOBase, find_storage: Callable[[str, str, int], _Storage], known: Collection[str]
-    ):
+    def __init__(self, stream: BinaryIO, find_storage: Callable[[str, str, int], _Storage], known: Collection[str]):
+        check_pickle(stream)
         super().__init__(stream, encoding="utf-8")
         self._find_storage, self._known = find_storage, known
 
@@ -194,7 +216,7 @@ class _TensorUnpickler(pickle.Unpickler):
         """Returns a storage; its id is `("storage", type, key, device, size)`, and in streams a view, which is None."""
         what, kind, key, _device, size, *view = saved_id
         if what != "storage" or kind not in _TYPES or type(size) is not int or any(view):
-            raise ValueError(f"a tensor is stored as {saved_id!r}; such files cannot be read")
+            raise ValueError(f"a tensor is stored as {reprlib.repr(saved_id)}; such files cannot be read")
         return self._find_storage(kind, str(key), size)
 
     def _rebuild_tensor_v2(
@@ -218,25 +240,29 @@ def _plain_dict(*_arguments: Any) -> dict[Any, Any]:
 
 def _read_zip(content: bytes, known: Collection[str]) -> Any:
     archive = zipfile.ZipFile(io.BytesIO(content))
-    names = archive.namelist()
-    pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+    infos = {info.filename: info for info in archive.infolist()}
+    pickles = [name for name in infos if name.count("/") == 1 and name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise ValueError("it is a zip archive without a data.pkl; it is no PyTorch file")
+    if sum(info.file_size for info in archive.infolist()) > len(content):
+        raise ValueError("it unpacks to more than it has, which PyTorch's files never do")
     root = pickles[0].removesuffix("data.pkl")
-    if f"{root}byteorder" in names and archive.read(f"{root}byteorder") != b"little":
-        raise ValueError("its numbers are big-endian; save it on another machine")
     storages: dict[str, _Storage] = {}
+
+    def read(name: str) -> bytes:
+        if infos[name].compress_type != zipfile.ZIP_STORED:  # what it unpacks to is not known before
+            raise ValueError(f"its {name} is compressed, which PyTorch never does")
+        return archive.read(infos[name])
 
     def find(kind: str, key: str, size: int) -> _Storage:
         if key not in storages:
-            # PyTorch never compresses, and a small archive must not expand to large data in memory
-            if archive.getinfo(f"{root}data/{key}").compress_type != zipfile.ZIP_STORED:
-                raise ValueError("its numbers are compressed, which PyTorch never does")
-            read = functools.partial(archive.read, f"{root}data/{key}")
-            storages[key] = _Storage(np.dtype(_TYPES[kind]), size, read)
+            name = f"{root}data/{key}"
+            storages[key] = _Storage(np.dtype(_TYPES[kind]), size, functools.cache(functools.partial(read, name)))
         return storages[key]
 
-    return _TensorUnpickler(io.BytesIO(archive.read(pickles[0])), find, known).load()
+    if f"{root}byteorder" in infos and read(f"{root}byteorder") != b"little":
+        raise ValueError("its numbers are big-endian; save it on another machine")
+    return _TensorUnpickler(io.BytesIO(read(pickles[0])), find, known).load()
 
 
 def _read_stream(content: bytes, known: Collection[str]) -> Any:

@@ -15,6 +15,8 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import match
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.field import complaint
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.importing.formats import FORMATS, ImportRequest
 from t2t.models.base import SequenceModel
@@ -96,6 +98,7 @@ def import_run(request: ImportRequest) -> ImportReport:
 
 def write_run(folder: Path, run: ForeignRun) -> ImportReport:
     """Writes record, vocabularies and checkpoint; raises as `import_run`."""
+    run = _without_impossible_search(run)
     run.hparams.replace().freeze()
     model = MODELS.get(run.model)(run.hparams, run.problem.spec())
     _check_shapes(run, model)
@@ -114,6 +117,16 @@ def write_run(folder: Path, run: ForeignRun) -> ImportReport:
             },
         )
     return ImportReport(run, model.count_params())
+
+
+def _without_impossible_search(run: ForeignRun) -> ForeignRun:
+    """Returns the run without search settings that the hparams here cannot have, with a warning about each."""
+    usual, wrong = get_hparams(run.hparams_set), dict[str, str]()
+    for field in dataclasses.fields(DecodeHParams):
+        if text := complaint(field, getattr(run.hparams, field.name)):
+            wrong[field.name] = f"left out, {field.name} is {getattr(usual, field.name)}: {text}"
+    hparams = run.hparams.replace(**{name: getattr(usual, name) for name in wrong})
+    return dataclasses.replace(run, hparams=hparams, warnings=(*run.warnings, *wrong.values()))
 
 
 def _inner_path(path: str) -> str:

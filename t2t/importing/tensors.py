@@ -50,6 +50,15 @@ class Tensors:
         # bfloat16 and other types of ml_dtypes are of kind V
         return array.astype(np.float32) if array.dtype.kind in "fV" else array
 
+    def rename(self, name: str, *others: str) -> None:
+        """Gives a tensor that the file lacks the name that it has there, the first of `others` among its names.
+
+        Libraries that store a tensor with several names once keep any one of them.
+        """
+        there = [other for other in others if other in self._arrays]
+        if name not in self._arrays and there:
+            self._arrays[name] = self._arrays.pop(there[0])
+
     def linear(self, name: str, path: str) -> Arrays:
         """Returns the weights of a linear layer of PyTorch, `<name>.weight` (out, in) and the bias, if there is one.
 

@@ -195,7 +195,7 @@ class BatchSearch(ABC):
 
         So a step has enough scores for the search to select from, even if a sentence has fewer candidates.
         """
-        return max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
+        return 2 * self._settings.rows_per_sentence + 1
 
     def _search_of(self, state: SearchState) -> Any:
         """Returns the `BeamSearch` or `TokenByToken` of a state."""

@@ -2,10 +2,15 @@
 
 import dataclasses
 import importlib.util
+import os
+from typing import Self
 
 from t2t.errors import UserError, needs_extra
 
 TENSORFLOW, CTRANSLATE2, AUTO = ENGINES = ("tensorflow", "ctranslate2", "auto")
+
+VARIABLE = "T2T_ENGINE"
+"""Environment variable with the engine that `auto` stands for."""
 
 COMPUTE_TYPES = ("float32", "int8", "int16", "bfloat16")
 """Number formats in which CTranslate2 multiplies, if the processor supports them; TensorFlow uses the first."""
@@ -19,10 +24,24 @@ class EngineChoice:
     """The requested engine and compute type."""
 
     engine: str = TENSORFLOW
-    """One of ENGINES: `tensorflow` is the model itself, on Keras's backend; `auto` is CTranslate2 if it is installed,
-    supports the model and agrees with the model itself."""
+    """One of ENGINES: `tensorflow` is the model itself, on Keras's backend; `auto` is CTranslate2 on processors, if it
+    is installed, supports the model and agrees with the model itself."""
     compute_type: str = COMPUTE_TYPES[0]
     """One of COMPUTE_TYPES."""
+
+    @classmethod
+    def requested(cls, engine: str, compute_type: str = COMPUTE_TYPES[0]) -> Self:
+        """Returns what a user asks for; the variable `T2T_ENGINE` may name what `auto` stands for.
+
+        Raises:
+            UserError: see `check`.
+        """
+        named = os.environ.get(VARIABLE, "")
+        if named not in ("", *ENGINES):
+            raise UserError(f"{VARIABLE}={named}: there is no such engine; set it to one of {', '.join(ENGINES)}")
+        choice = cls(named if named and engine == AUTO else engine, compute_type)
+        choice.check()
+        return choice
 
     def check(self) -> None:
         """Raises UserError for unknown values, an engine that is not installed, or values that do not fit together."""

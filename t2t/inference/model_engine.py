@@ -16,15 +16,12 @@ from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
+from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, row_sizes
 from t2t.inference.scoring import Scorer
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-
-MOST_SEARCHES = 32
-"""Maximum number of compiled searches that are kept; the least recently used one is dropped."""
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 
@@ -55,7 +52,7 @@ class ModelEngine(Engine):
         self.name = inference_backend().name
         self._model = model
         self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock, self._building = threading.Lock(), threading.Lock()
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
 
@@ -99,14 +96,26 @@ class ModelEngine(Engine):
         """
         key = settings.structure, uses_shortlist
         shortlist = self.shortlist if uses_shortlist else None
-        with self._lock:
-            search = self._searches.pop(key, None) or build_search(self._model, settings, extra_length, shortlist)
-            self._searches[key] = search
-            if len(self._searches) > MOST_SEARCHES:
-                self._searches.popitem(last=False)
+        search = self._kept(key)
+        if search is None:
+            with self._building:  # nobody waits for it whose search exists
+                search = self._kept(key) or build_search(self._model, settings, extra_length, shortlist)
+                self._keep(key, search)
         if isinstance(search, BatchSearch):
             return search.with_settings(settings, extra_length, code_length)
         return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
+
+    def _kept(self, key: tuple[SearchSettings, bool]) -> AnyBatchSearch | None:
+        with self._lock:
+            if search := self._searches.get(key):
+                self._searches.move_to_end(key)
+            return search
+
+    def _keep(self, key: tuple[SearchSettings, bool], search: AnyBatchSearch) -> None:
+        with self._lock:
+            self._searches[key] = search
+            if len(self._searches) > MOST_SEARCHES:
+                self._searches.popitem(last=False)
 
     def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
         """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""

@@ -6,7 +6,7 @@ Legend: B batch, H heads, T positions, K channels of one head.
 import numpy as np
 from keras import ops
 
-from t2t.layers.positions import wave_frequencies
+from t2t.layers.sinusoids import wave_frequencies
 
 
 def rotate(x_BHTK, position_T):

@@ -40,6 +40,10 @@ from t2t.specs.mixture import select_problem_entries
 
 log = logging.getLogger("t2t")
 
+# Layers count on these; a user's ~/.keras/keras.json may have others.
+keras.config.set_floatx("float32")
+keras.config.set_image_data_format("channels_last")
+
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO)
 """Kinds of inputs that a modality turns into a sequence of vectors, for models that read any such sequence."""
 

@@ -20,7 +20,7 @@ from t2t.files.lines import read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.line_shards import RECORDINGS_PER_SHARD, blocks_to_read, every_shard
+from t2t.problems.line_shards import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -35,7 +35,7 @@ class CommonVoice(Speech2Text):
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of blocks of 1,000 recordings in the list of a split."""
-        return len(every_shard([(self._list(split, source),)], split, source, RECORDINGS_PER_SHARD))
+        return count_blocks(lambda: [(self._list(split, source),)], split, source, RECORDINGS_PER_SHARD)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split, in the order of its list."""
@@ -69,7 +69,7 @@ class CommonVoice(Speech2Text):
         left out.
         """
         columns = next(read_lines(path, Counter()), "").split("\t")
-        for (block,) in blocks_to_read([(path,)], split, source, RECORDINGS_PER_SHARD):
+        for (block,) in blocks_to_read(lambda: [(path,)], split, source, RECORDINGS_PER_SHARD):
             for number, line in enumerate(block.read(source.tally), block.first):
                 if line and number > 1:
                     yield number, dict(zip(columns, line.split("\t"), strict=False))

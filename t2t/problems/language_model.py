@@ -28,7 +28,7 @@ from t2t.hparams.field import param
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
-from t2t.problems.line_shards import blocks_to_read, every_shard
+from t2t.problems.line_shards import blocks_to_read, count_blocks
 from t2t.problems.split_files import FilesAndTextOptions, SplitFiles
 from t2t.problems.text_problems import Text2Self
 from t2t.registry import register_problem
@@ -156,14 +156,14 @@ class LanguagemodelLm1b32k(Text2Self):
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
         if files := self._checked_files(split, source):
-            return len(every_shard(files, split, source))
+            return count_blocks(lambda: files, split, source)
         return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
         if files := self._checked_files(split, source):
-            for (block,) in blocks_to_read(files, split, source):
+            for (block,) in blocks_to_read(lambda: files, split, source):
                 yield from ({TARGETS: line.strip()} for line in block.read(source.tally))
             return
         for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source)):

@@ -1,6 +1,7 @@
 """Options of problems, which users set on the command line."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,19 @@ def file_option(many: bool = False) -> Any:
 
 
 _FILE, _MANY = "file", "many"
+_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    int: ((int,), "a whole number"),
+    float: ((float, int), "a number"),
+    bool: ((bool,), "True or False"),
+}
+"""Type of an option -> the types of its values, and their name in messages."""
+
+
+@functools.lru_cache(maxsize=64)
+def _listed(names: str) -> list[Path]:
+    """Returns the files in the value of an option; its patterns have been replaced, and are not matched again."""
+    return named_files(names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +49,13 @@ class ProblemOptions:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, kind = getattr(self, field.name), type(field.default)
-            kinds = {str: (str,), int: (int,), float: (float, int), bool: (bool,)}.get(kind, (type(value),))
+            kinds, allowed = _KINDS.get(kind, ((type(value),), ""))
             if type(value) not in kinds and not isinstance(value, Path):
-                raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
+                several = ", several files separated by commas" if field.metadata.get(_MANY) else ""
+                raise UserError(
+                    f"problem option {field.name}={value!r}: it is of type {type(value).__name__}; give "
+                    f"{allowed}{several}"
+                )
             if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
                 raise UserError(wrong)
         for field in dataclasses.fields(self):
@@ -58,7 +76,7 @@ class ProblemOptions:
     def paths(self, name: str) -> list[Path]:
         """Returns the files that an option names; empty if it is not set."""
         value = getattr(self, name)
-        return named_files(value) if value else []
+        return list(_listed(value)) if value else []
 
     def numbered_paths(self, name: str) -> dict[str, Path]:
         """Returns the files that an option names, by the option's name; several are numbered, e.g. `train_file 1`."""

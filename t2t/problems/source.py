@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.file_marks import remembered
 from t2t.files.trust import read_sealed, write_sealed
 
 
@@ -20,6 +21,11 @@ def _no_progress(what: str, read: int) -> None:
 def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Calls a method of a problem with each tuple of arguments, in this process; see `CallEach`."""
     return (getattr(problem, method)(*call) for call in calls)
+
+
+@remembered
+def _read_value(path: Path) -> Any:
+    return read_sealed(path)["value"]
 
 
 CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -54,6 +60,8 @@ class Source:
     """Folder of the results of `cached`, removed after the generation; None to keep none."""
     call_each: CallEach = call_here
     """See `CallEach`."""
+    data_dir: Path | None = None
+    """Folder of the data of all problems, as the user gave it; None outside of a generation."""
 
     def fork(self) -> "Source":
         """Returns a source of the same files with its own counts and random generator."""
@@ -72,6 +80,8 @@ class Source:
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """Returns the result of `compute`, plain JSON, computed once in a generation and then read from a file.
 
+        The result is shared, so do not change it.
+
         Args:
             name: of the file in `work_dir`: letters, digits, dots and dashes.
             compute: a pure function of the raw files and the problem's options.
@@ -83,7 +93,7 @@ class Source:
             return compute()
         path = self.work_dir / f"{name}.json"
         with contextlib.suppress(OSError, UserError, ValueError):  # there is none, or it is damaged
-            return read_sealed(path)["value"]
+            return _read_value(path)
         value = compute()
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_sealed(path, {"value": value})
@@ -92,5 +102,5 @@ class Source:
     def _copy(self, rng: random.Random) -> "Source":
         return Source(
             self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
-            call_each=self.call_each,
+            call_each=self.call_each, data_dir=self.data_dir,
         )  # fmt: skip

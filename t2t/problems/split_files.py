@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from t2t.errors import UserError
 from t2t.files.paths import matched_files
 from t2t.problems.base import Problem, Source
-from t2t.problems.line_shards import Blocks, blocks_to_read, every_shard
+from t2t.problems.line_shards import Blocks, blocks_to_read, count_blocks
 from t2t.problems.options import ProblemOptions, file_option
 from t2t.problems.text_problems import TextOptions
 from t2t.specs.constants import DEV, SPLITS, TEST, TRAIN
@@ -91,7 +91,7 @@ class NamedFiles(Problem):
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of files of a split; a large plain file counts once for each of its blocks."""
-        return len(every_shard(self._checked_files(split), split, source, self._shard_lines))
+        return count_blocks(lambda: self._checked_files(split), split, source, self._shard_lines)
 
     def blocks(self, split: str, source: Source) -> list[Blocks]:
         """Returns the blocks of a split, or of one shard of it, in order; the sides of a block are in one tuple.
@@ -99,7 +99,7 @@ class NamedFiles(Problem):
         Raises:
             UserError: see `check_files`, `files_of` and `cut_files`.
         """
-        return blocks_to_read(self._checked_files(split), split, source, self._shard_lines)
+        return blocks_to_read(lambda: self._checked_files(split), split, source, self._shard_lines)
 
     def _checked_files(self, split: str) -> list[tuple[Path, ...]]:
         self.check_files(split)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.problems.base import Sample, Source
-from t2t.problems.line_shards import blocks_to_read, every_shard
+from t2t.problems.line_shards import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
 from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 
@@ -42,11 +42,11 @@ class TranslationFiles(Translation):
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of blocks into which the files of a split are cut."""
-        return len(every_shard(self._pairs(split, source), split, source))
+        return count_blocks(lambda: self._pairs(split, source), split, source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
-        for sides in blocks_to_read(self._pairs(split, source), split, source):
+        for sides in blocks_to_read(lambda: self._pairs(split, source), split, source):
             for source_line, target_line in read_pairs(sides, source.tally):
                 yield {INPUTS: source_line, TARGETS: target_line}
 

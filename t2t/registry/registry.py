@@ -87,6 +87,10 @@ class Registry(Generic[T]):
         """Makes `name` another name of `target`; listings show it as such."""
         self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
 
+    def say_missing(self, name: str, advice: str) -> None:
+        """Sets what is said where `name`, which cannot be registered, is asked for."""
+        self._missing[name] = advice
+
     def get(self, name: str) -> T:
         """Returns the object registered as `name`; imports its module if needed.
 
@@ -237,16 +241,18 @@ class Registry(Generic[T]):
             raise
 
     def _read_package(self) -> None:
-        spec = importlib.util.find_spec(self._package)  # not imported: that may be slow
-        folders = spec.submodule_search_locations if spec else None
-        assert folders, f"{self._package} is a package"
-        for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
+        top, *rest = self._package.split(".")
+        spec = importlib.util.find_spec(top)
+        assert spec is not None, f"{top} is a package"
+        assert spec.submodule_search_locations, f"{top} is a package"
+        folder = Path(spec.submodule_search_locations[0], *rest)  # not imported, nor its parents: that may be slow
+        for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
             dotted = f"{self._package}.{module.name}"
             if not self._read_source or dotted in sys.modules:
                 importlib.import_module(dotted)
                 continue
             file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
-            for entry in read_registrations(Path(folders[0]) / file, f"register_{self.kind}"):
+            for entry in read_registrations(folder / file, f"register_{self.kind}"):
                 self._insert(entry)
         for alias, target in self._aliases.items():
             self.alias(alias, target)
@@ -257,9 +263,9 @@ class Registry(Generic[T]):
 
 
 def _caller() -> str:
-    """Returns `file:line` of the code that called the registry."""
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename in (__file__, contextlib.__file__) and frame.f_back is not None:
+    """Returns `file:line` of the code that called the registry, itself or by Tensor2Tensor's names."""
+    frame, compat = sys._getframe(2), str(Path(__file__).parents[1] / "compat")
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((__file__, contextlib.__file__, compat)):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
-from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for, did_you_mean
+from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
+from t2t.hparams.synonyms import meant_by
 from t2t.registry import PROBLEMS
 from t2t.runs.settings import Settings
 
@@ -100,14 +101,16 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
 
 def unknown_argument(function: str, name: str, known: Collection[str]) -> UnknownArgumentError:
     """Returns the error for an argument that a function does not have; `known` are those that it has."""
-    from t2t.runs.names import get_hparams
+    from t2t.runs.names import hparam_names
 
     asked = f"t2t.{function}: there is no argument {name!r}; "
-    if "hparams" in known and name in dict(get_hparams("transformer_base").items()):
+    hparams = hparam_names() if "hparams" in known else []
+    if name in hparams:
         return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
     if "problem_options" in known and name in _problem_options():
         return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
-    near = ask_for([RENAMED[name]]) if RENAMED.get(name) in known else did_you_mean(name, known)
+    near = [RENAMED[name]] if RENAMED.get(name) in known else meant_by(name, [*known, *hparams])
+    near = ask_for([one if one in known else f"hparams={{{one!r}: ...}}" for one in near])
     return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
 
 

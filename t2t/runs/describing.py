@@ -2,11 +2,13 @@
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
 
 import keras
 import numpy as np
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.data_folder import data_folder
 from t2t.data.lengths import BLOCK, batch_unit, lengths_of_all
@@ -29,14 +31,18 @@ from t2t.runs.warm_start import check_start
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters
+from t2t.training.callbacks.progress import time_line
 from t2t.training.cost import update_cost
 from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights, frozen_line
-from t2t.training.memory import MemoryEstimate, estimate
+from t2t.training.memory import MemoryEstimate, estimate, memory_limit, used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.precision import policy_of
 from t2t.training.schedules import learning_rate
+from t2t.training.trainer import Trainer
 
+_TIMED, _ENOUGH_SECONDS = 2, 10.0
+"""Updates that a dry run times, fewer once these take so long."""
 _BATCH_SIZES = frozenset({"batch_size", "effective_batch_size"})
 
 
@@ -52,15 +58,14 @@ def memory(run: TrainingRun) -> MemoryEstimate:
     return max(estimates, key=lambda found: found.total)
 
 
-def cost(run: TrainingRun) -> str:
+def _operations(run: TrainingRun) -> str:
     """Describes the floating-point operations of the run's updates for sequences of mean length."""
     costs = [_part_cost(part) for part in run.parts]
     loops = any(loops for _, loops in costs)
     of_each = [flops * _padded_tokens(run, part) for part, (flops, _) in zip(run.parts, costs, strict=True)]
     an_update = sum(share * flops for share, flops in zip(run.schedule.shares, of_each, strict=True))
     return (
-        f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
-        f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
+        f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products, on any machine"
         + ("; what the model does in loops, step by step, is not counted and comes on top" if loops else "")
         + ("; sampling comes on top" if run.resolved.hparams.rows_per_example > 1 else "")
     )
@@ -194,22 +199,43 @@ def _change(name: str, old, new, unit: str) -> str:
     return f"{name}={new}{unit and ' '}{unit} (was {old})"
 
 
-def dry_run_lines(request: Request, settings: Settings) -> list[str]:
+def dry_run_lines(request: Request, settings: Settings) -> Iterator[str]:
     """Describes a run in lines; without generated data, assumes nominal vocabulary sizes.
 
     Raises:
         UserError: a wrong name or value, different data, or a problem whose features are known only from its data.
+        MachineError: an update does not fit into memory.
     """
     resolved = resolve(request)
     check_start(resolved, settings)
     if missing := find_missing_data(resolved.request):
         with memory_errors_as_machine_errors("the model", "make it smaller"):
-            return _nominal_lines(resolved, settings, missing)
+            yield from _nominal_lines(resolved, settings, missing)
+        return
     run = TrainingRun.from_request(request, settings)
-    lines = [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
+    yield from describe(run)
     if (count := len(settings.cluster.addresses)) > 1:
-        lines.append(f"workers: {count}, each as described; an update has the batches of all")
-    return lines
+        yield f"workers: {count}, each as described; an update has the batches of all"
+    estimated = memory(run)
+    yield f"memory: {estimated}"
+    yield f"computation: {_operations(run)}"
+    done = max(CheckpointStore(request.output_folder / "checkpoints").steps(), default=0)
+    last, limit = run.plan.train_steps, memory_limit()
+    if not run.devices.are_gpus and estimated.total * len(run.step.own) > limit:
+        yield f"training: not timed, as it may need more than the {limit / 2**30:,.1f} GiB of memory here"
+    elif done < last:
+        yield time_line(_seconds(run), done, last, settings.evaluates_dev, used_memory(run.devices))
+
+
+def _seconds(run: TrainingRun) -> float:
+    """Returns the mean seconds of the first updates, which change the weights of this process and nothing else."""
+    trainer = Trainer(run.step, run.batches, {}, run.plan)
+    for part in run.parts:
+        trainer.warm_up(part.warm_up_batches()[:1], part.name)  # the most memory
+    seconds = [trainer.time_update()]
+    while len(seconds) < _TIMED and sum(seconds) < _ENOUGH_SECONDS:
+        seconds.append(trainer.time_update())
+    return fmean(seconds)
 
 
 def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:

@@ -1,34 +1,62 @@
 """Chooses the engine that decodes a run: the model itself, or CTranslate2 if requested and supported."""
 
+import itertools
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from t2t.checkpoints.architectures import to_state
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
+from t2t.files.processor import sees_accelerator
 from t2t.hparams.base import HParams
+from t2t.inference.agreement import Demand, Ids, Judge, Questions
 from t2t.inference.ctranslate2.cache import ConversionCache, ConvertedModel
-from t2t.inference.ctranslate2.engine import CTranslate2Engine
+from t2t.inference.ctranslate2.engine import CTranslate2Engine, search_refusal
+from t2t.inference.ctranslate2.spec import write_weights
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import Engine
 from t2t.inference.engine_choice import AUTO, TENSORFLOW, EngineChoice, ctranslate2_is_installed
-from t2t.inference.fallback import Demand, FallbackEngine
+from t2t.inference.fallback import FallbackEngine
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.runs.startup import import_quietly
+from t2t.specs.constants import EOS_ID, UNK_ID
 
 log = logging.getLogger("t2t")
 
 POSITIONS_STEP = 1024
 """The positions of a conversion are a multiple of this, so that longer texts seldom need a new one."""
 
-DEMANDS: Mapping[str, Demand] = {"float32": Demand(0.9, 1e-3)}
-"""Agreement that `auto` requires of CTranslate2, by compute type; two beam searches always differ a little."""
+DEMANDS: Mapping[str, Demand] = {"float32": Demand(0.9, 3e-5)}
+"""Agreement that `auto` requires of CTranslate2, by compute type. Rounding of the numbers model makes a difference of
+1e-6 nats a token, an epsilon of 1e-4 in place of 1e-6 one of 8e-5, gelu in place of relu 0.5."""
 ROUNDED = Demand(0.5, 0.5)
 """The same for other compute types, as for exports."""
+PATIENCE = 2
+"""With `auto`, CTranslate2 searches until this many times as many outputs have ended as by its own rule. On 200 phrases
+of the numbers problem, beam 4, it then finds the same outputs as TensorFlow in each kind of search, in 1.2 times the
+time; by its own rule, one output has a much lower probability."""
+
+_NOTED_S = 15.0
+"""Seconds of decoding from which on a missing CTranslate2 is worth a line."""
+_TIMES_AS_FAST = 2.5
+"""Speed of CTranslate2 with `auto`, TensorFlow's on the same processor being 1: a little less than the smallest ratio
+of docs/speed.md."""
+
+ASKED = 64
+"""Inputs that both engines decode."""
+_FEWEST_TEXTS = 32
+"""With fewer texts from kept sentences, random ids are decoded instead."""
+_MADE = 32
+"""Random inputs with given outputs that both engines score."""
+_LONGEST_MADE, _LONG = 24, 128
+"""Maximum ids of most random sequences; ids of two long ones, for positions."""
 
 
 def conversion_of(
@@ -58,45 +86,133 @@ def conversion_of(
     return ConversionCache(run.path, problem, checkpoint.name, fingerprint)
 
 
-def engine_of(translator: Translator, conversion: ConversionCache | None, choice: EngineChoice) -> Engine:
+def settled(choice: EngineChoice, devices: tuple[int, int, int] | None) -> EngineChoice:
+    """Returns the choice, with `auto` settled for TensorFlow where it decodes on devices that CTranslate2 does not use.
+
+    Args:
+        choice: the requested engine.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
+    """
+    if choice.engine != AUTO:
+        return choice
+    if devices and devices != (0, 0, 1):
+        _log_model_decodes("CTranslate2 has no part in --worker_gpu, --worker_cpu and --weight_shards")
+    elif sees_accelerator():
+        _log_model_decodes("there is a GPU, and CTranslate2 would decode on the processor")
+    else:
+        return choice
+    return EngineChoice()
+
+
+def engine_of(
+    run: RunDir,
+    translator: Translator,
+    conversion: ConversionCache | None,
+    choice: EngineChoice,
+    weights: Mapping[str, np.ndarray] | None = None,
+) -> Engine:
     """Returns the engine to decode with.
 
     Args:
+        run: its kept outputs are inputs for comparisons.
         translator: of the run; with a cached conversion, its model may be lazy.
         conversion: see `conversion_of`.
         choice: the requested engine.
+        weights: by variable path without the model's name, if these alone can be converted; None for those of the
+            model.
 
     Raises:
         UserError: CTranslate2 is requested by name and does not support the model or the compute type.
     """
     if conversion is None:
         return translator.model_engine
-    if conversion.kept is None and (found := _model_complaints(translator)):
+    if conversion.known is None and (found := _model_complaints(translator)):
         if choice.engine == AUTO:
             _log_model_decodes("; ".join(found))
             return translator.model_engine
         raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
-    demand = DEMANDS.get(choice.compute_type, ROUNDED) if choice.engine == AUTO else None
-    return _ctranslate2(translator, conversion, choice.compute_type, demand)
+    return _ctranslate2(run, translator, conversion, choice, weights)
 
 
 def _ctranslate2(
-    translator: Translator, conversion: ConversionCache, compute_type: str, demand: Demand | None
+    run: RunDir,
+    translator: Translator,
+    conversion: ConversionCache,
+    choice: EngineChoice,
+    weights: Mapping[str, np.ndarray] | None,
 ) -> Engine:
-    facts, hparams = translator.facts, translator.hparams
+    facts, hparams, is_auto = translator.facts, translator.hparams, choice.engine == AUTO
     longest = -(-(max_sequence_ids(facts, hparams) + hparams.extra_length) // POSITIONS_STEP) * POSITIONS_STEP
     tokens = TokenLists.of_encoders(translator.problem.encoders, getattr(translator.hparams, "input_end", True))
 
     def write(folder: Path) -> None:
+        if weights is not None and not translator.is_built:
+            return write_weights(folder, facts.hparams, weights, tokens, longest)
         model = translator.model
         from t2t.inference.ctranslate2.conversion import write_model
 
-        write_model(folder, model, tokens, longest)
+        return write_model(folder, model, tokens, longest)
 
     with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
         start = translator.problem.language_marks().output_start
-        fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type, start)
-    return FallbackEngine(fast, lambda: translator.model_engine, demand, conversion)
+        patience = PATIENCE if is_auto else 1
+        fast = CTranslate2Engine(
+            folder, tokens, longest, facts.longest_sequence, choice.compute_type, start, patience
+        )  # fmt: skip
+    judge = None
+    if is_auto:
+        demand = DEMANDS.get(choice.compute_type, ROUNDED)
+        judge = Judge(demand, conversion, lambda: questions(run, translator), hparams, facts.longest_sequence, start)
+    return FallbackEngine(fast, lambda: translator.model_engine, judge)
+
+
+def speed_advice(choice: EngineChoice, translator: Translator, seconds: float) -> str:
+    """Returns what CTranslate2 would have saved of the time of decoding a file; empty if it is there, or little."""
+    if choice.engine != AUTO or ctranslate2_is_installed() or seconds < _NOTED_S:
+        return ""
+    if search_refusal(*translator.settings()) or translator.constrains_outputs() or _model_complaints(translator):
+        return ""
+    saved = seconds * (1 - 1 / _TIMES_AS_FAST)
+    return f"CTranslate2 (pip install 't2t-keras[ctranslate2]') would have saved about {saved:.0f} of {seconds:.0f} s"
+
+
+def questions(run: RunDir, translator: Translator) -> Questions:
+    """Returns inputs on which engines are compared, always the same for a run.
+
+    They are searched on texts: sentences of the dev split whose outputs the run has kept, their beginnings, and pairs
+    of them; random ids if there are too few, on which searches differ more often.
+    """
+    rng, marks = np.random.default_rng(0), translator.problem.language_marks()
+    spec, longest = translator.facts.spec, translator.longest_input
+    assert spec.inputs is not None, "CTranslate2 holds no other models"
+    texts = _texts(run, translator.problem.name)
+    made = [[*marks.input_start, *ids] for ids in _random_ids(rng, spec.inputs.vocab_size, ASKED, longest)]
+    asked = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made
+    lengthy = [_some_ids(rng, size.vocab_size, min(_LONG, longest)) for size in (spec.inputs, spec.targets)]
+    given = _random_ids(rng, spec.targets.vocab_size, _MADE, translator.longest_target - len(marks.output_start))
+    return Questions(
+        search_rows=translator.input_rows([ids[:longest] for ids in asked]),
+        score_rows=translator.input_rows([ids[:longest] for ids in [*made[:_MADE], lengthy[0]]]),
+        targets=[[*marks.output_start, *ids, EOS_ID] for ids in [*given, lengthy[1]]],
+    )
+
+
+def _texts(run: RunDir, problem: str) -> list[str]:
+    """Returns kept sentences of the dev split, and more texts made of these."""
+    kept = [one.sources for one in read_dev_outputs(run.dev_outputs_file) if one.problem in ("", problem)]
+    texts = [text for text in dict.fromkeys(kept[-1] or ()) if text.strip()] if kept else []
+    halves = [" ".join(words[: -(-len(words) // 2)]) for words in map(str.split, texts)]
+    pairs = [f"{first} {second}" for first, second in itertools.pairwise(texts)]
+    return list(dict.fromkeys([*texts, *halves, *pairs]))
+
+
+def _random_ids(rng: np.random.Generator, vocab_size: int, count: int, longest: int) -> Ids:
+    most = min(_LONGEST_MADE, longest)
+    return [_some_ids(rng, vocab_size, length) for length in rng.integers(1, most + 1, count)]
+
+
+def _some_ids(rng: np.random.Generator, vocab_size: int, length: int) -> list[int]:
+    return rng.integers(min(UNK_ID + 1, vocab_size - 1), vocab_size, length).tolist()
 
 
 def _model_complaints(translator: Translator) -> list[str]:

@@ -23,7 +23,7 @@ from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
-from t2t.runs.engines import conversion_of, engine_of
+from t2t.runs.engines import conversion_of, engine_of, settled
 from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
 from t2t.runs.startup import import_quietly, load_plugins_quietly, quietly
@@ -85,9 +85,12 @@ class LoadedRun:
         """Returns a translator of the run; raises as `conversion_of` and `engine_of`."""
         conversion = conversion_of(self.run, self.problem.name, self.checkpoint, self.hparams, self.engine)
         model: SequenceModel | LazyModel
-        if conversion is not None and (kept := conversion.kept) is not None:
-            spec, weights = self.record.spec, self.checkpoint.weights
-            model = LazyModel(self.hparams, spec, kept.longest_sequence, weights, self.build)
+        weights = None
+        if conversion is not None and (known := conversion.known) is not None:
+            spec, arrays = self.record.spec, self.checkpoint.weights
+            model = LazyModel(self.hparams, spec, known.longest_sequence, arrays, self.build)
+            if len(self.run.record.problems) == 1:  # others' paths name problems
+                weights = {path.partition("/")[2]: array for path, array in arrays.items()}
         else:
             model = self.build()
         translator = Translator(self.problem, model, self.hparams)
@@ -95,7 +98,7 @@ class LoadedRun:
         translator.unknown_dictionary = self.unknown_dictionary
         if self.hparams.shortlist:
             translator.model_engine.shortlist  # noqa: B018 - errors in it are raised now
-        translator.engine = engine_of(translator, conversion, self.engine)
+        translator.engine = engine_of(self.run, translator, conversion, self.engine, weights)
         return translator
 
 
@@ -118,13 +121,13 @@ def load(
         decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
         problem: see `t2t.load`.
         devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
-        engine: what decodes, TensorFlow by default.
+        engine: what decodes, TensorFlow by default; `auto` may be settled for it, see `settled`.
         many_rows: whether many inputs are decoded at a time; TensorFlow then runs each operation on one core.
 
     Raises:
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
-    choice = engine or EngineChoice()
+    choice = settled(engine or EngineChoice(), devices)
     run, loaded_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
     _note_unused_penalties(hparams, decode_overrides)
     record, name = run.record, loaded_problem.name

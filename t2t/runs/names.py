@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.run_dir import RunDir, near_run
 from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
@@ -118,6 +118,12 @@ def canonical(kind: str, name: str) -> str:
 def check_names(request: Request) -> None:
     """Raises UserError for names that are missing or unknown, without importing a model."""
     missing = [f"--{name}" for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
+    if missing and request.output_dir and not RunDir.exists(request.output_folder):
+        folder = request.output_folder
+        raise UserError(
+            f"{', '.join(missing)}: not given, and {folder} holds no run or study to take them from; "
+            f"{near_run(folder)}for a new one, name one each; list what there is with --registry_help"
+        )
     if missing:
         raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
     problems = problems_of(request)
@@ -352,6 +358,12 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
     if request.train_steps is not None:
         hparams = hparams.replace(train_steps=request.train_steps)
     return hparams, named_set
+
+
+def hparam_names(hparams_set: str = "") -> list[str]:
+    """Returns the names of the hparams of a set; those of transformer_base for a set that does not exist."""
+    known = get_hparams(hparams_set if hparams_set in HPARAMS else "transformer_base")
+    return [name for name, _ in known.items()]
 
 
 def check_model(request: Request, model_class: type[Any], hparams: HParams) -> None:

@@ -67,7 +67,7 @@ def fill_from_start(request: Request, source: str) -> Request:
         source: `--warm_start_from`: a run or one of its checkpoints; empty for none.
 
     Raises:
-        UserError: the run's hparams set is not known.
+        UserError: names are missing and there is no such run, or its hparams set is not known.
     """
     names = [name for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
     if not source or not names:
@@ -76,7 +76,10 @@ def fill_from_start(request: Request, source: str) -> Request:
     if not RunDir.exists(run):
         run = run.resolve().parent.parent  # of a checkpoint
         if not RunDir.exists(run):
-            return request
+            raise UserError(
+                f"{', '.join(f'--{name}' for name in names)}: not given, and --warm_start_from={source} holds no run "
+                f"to take them from; name one each, or a run"
+            )
     record = RunDir.open(run).record
     changes = {name: getattr(record, name) for name in names}
     if "hparams_set" in changes:

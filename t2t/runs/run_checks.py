@@ -11,6 +11,7 @@ from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists
+from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
@@ -31,6 +32,7 @@ from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind
+from t2t.training.schedules import learning_rate
 
 log = logging.getLogger("t2t")
 
@@ -39,9 +41,10 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
 
     Raises:
-        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, or the
-            folder holds a run without checkpoints that began with a warm start, and now none is asked.
+        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, the folder
+            is in a zoo, or it holds a run without checkpoints that began with a warm start, and now none is asked.
     """
+    check_outside_zoo(request.output_folder, "output_dir")
     hparams = build_hparams(request)[0]
     if hparams.shortlist:
         raise UserError(
@@ -60,8 +63,27 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
                     raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.has_begun(request.output_folder):
         find_source(settings.warm_start_from)
-    if hparams.lora_rank and not CheckpointStore(request.output_folder / "checkpoints").steps():
+    steps = CheckpointStore(request.output_folder / "checkpoints").steps()
+    if hparams.lora_rank and not steps:
         check_adapters(hparams, settings)
+    if max(steps, default=0) < hparams.train_steps and (warning := long_warmup(hparams)):
+        log.warning(warning)
+
+
+def long_warmup(hparams: HParams) -> str:
+    """Returns a warning where the warm-up of the learning rate takes more than half of all updates; else ""."""
+    warmup, last = hparams.learning_rate_warmup_steps, hparams.train_steps
+    if 2 * warmup <= max(last, 2):
+        return ""
+    shorter = {"learning_rate_warmup_steps": max(1, last // 10)}
+    if hparams.learning_rate_schedule in ("noam", "rsqrt_decay"):  # whose highest rate depends on the warm-up
+        highest = learning_rate(hparams, warmup, hidden_size=hparams.hidden_size, train_steps=last)
+        shorter = {"learning_rate_schedule": "linear", "learning_rate": f"{highest:.2g}", **shorter}
+    changes = ",".join(f"{name}={value}" for name, value in shorter.items())
+    return (
+        f"hparam learning_rate_warmup_steps={warmup}: the warm-up of the learning rate is longer than half of the "
+        f"{last:,} updates, so that little is learnt; train for {2 * warmup:,} or more, or pass --hparams={changes}"
+    )
 
 
 def check_adapters(hparams: HParams, settings: Settings) -> None:

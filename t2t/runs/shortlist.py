@@ -11,6 +11,7 @@ import numpy as np
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.reader import SplitReader
 from t2t.files.progress import Progress
+from t2t.files.zoo import check_outside_zoo
 from t2t.inference.shortlist.model1 import Sentences, best_translations, fit
 from t2t.inference.shortlist.shortlist import Shortlist, text_spec, write_shortlist
 from t2t.runs.data import OpenData, check_split, open_run_data
@@ -49,9 +50,10 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     """Learns the shortlist of one of a run's problems, and writes it into the run.
 
     Raises:
-        UserError: a problem that is not from text to text, or no data of the run.
+        UserError: a problem that is not from text to text, no data of the run, or a run in a zoo.
         MachineError: the shortlist cannot be written.
     """
+    check_outside_zoo(run.path, "output_dir")
     spec = text_spec(run, problem)
     train = _Pairs(open_run_data(run, data_dir, problem, TRAIN), TRAIN)
     dev = _Pairs(open_run_data(run, data_dir, problem, DEV), DEV)

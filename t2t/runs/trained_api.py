@@ -35,7 +35,7 @@ def load(
     worker_gpu: int = 0,
     worker_cpu: int = 0,
     weight_shards: int = 1,
-    engine: str = "tensorflow",
+    engine: str = "auto",
     compute_type: str = "float32",
     ensemble_average: str = "probabilities",
     source_language: str = "",
@@ -62,8 +62,9 @@ def load(
         worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
         weight_shards: devices that share one copy of the weights, for models too large for one device; more than 1
             requires JAX.
-        engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`, which uses CTranslate2 if it is
-            installed, supports the model and gives the same outputs for some inputs.
+        engine: what decodes and scores: `tensorflow`, the model itself; `ctranslate2`; or `auto`, which uses
+            CTranslate2 on processors if it is installed, supports the model and the search, and gives the same outputs
+            for some inputs. A changed weight of `model` changes outputs with `tensorflow` only.
         compute_type: number type of CTranslate2's matrix products: `float32`, `int8`, `int16` or `bfloat16`.
         ensemble_average: what an ensemble averages for each token: `probabilities` or `log_probabilities`.
         source_language: language code of the inputs, for runs with language codes in their vocabulary; empty for the
@@ -78,8 +79,7 @@ def load(
             installed or does not support the model, or adapters of another checkpoint.
     """
     devices = _devices(worker_gpu, worker_cpu, weight_shards)
-    choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
-    choice.check()
+    choice = EngineChoice.requested(as_text("engine", engine), as_text("compute_type", compute_type))
 
     languages = as_text("source_language", source_language), as_text("target_language", target_language)
     from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
@@ -274,8 +274,7 @@ def distill(
     target, source = as_path("distilled_data_dir", distilled_data_dir), as_path("data_dir", data_dir)
     count = as_integer("n_best", n_best, 1)
     devices = _devices(worker_gpu, worker_cpu, weight_shards)
-    choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
-    choice.check()
+    choice = EngineChoice.requested(as_text("engine", engine), as_text("compute_type", compute_type))
     load_plugins_quietly(as_path("usr_dir", usr_dir))
     run = RunDir.open(_run_folder(output_dir))
     name = select_problem(run, as_text("problem", problem))

@@ -45,11 +45,12 @@ from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
-from t2t.training.callbacks.progress import ShowProgress
+from t2t.training.callbacks.progress import EstimateTime, ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights
+from t2t.training.memory import used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
@@ -336,7 +337,8 @@ class TrainingRun:
         }
         keep_max = settings.keep_checkpoint_max
         saving = SaveCheckpoints(trainer, store, settings.eval_every, keep_max, state, run.publish_figures)
-        callbacks = [metrics, progress, saving]
+        memory = functools.partial(used_memory, self.devices)
+        callbacks = [EstimateTime(trainer, evaluator is not None, memory, progress.line), metrics, progress, saving]
         if evaluator is not None:
             callbacks.append(
                 self._evaluation_callback(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, write_atomically
 from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.files.paths import local_path
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
@@ -143,7 +143,7 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
     except FileNotFoundError:
         raise UserError(f"vocabulary {path} is missing; {cure}") from None
     except OSError as error:
-        raise UserError(f"cannot read vocabulary {path}: {error.strerror}; {cure}") from error
+        raise UserError(f"cannot read vocabulary {path}: {error.strerror}; {remedy_of(error, cure)}") from error
     found = fingerprint_of(record.kind, content)
     if found != record.fingerprint:
         raise UserError(

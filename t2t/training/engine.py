@@ -136,5 +136,12 @@ class TrainingEngine(abc.ABC):
         """Returns the total bytes of the intermediate tensors of a batch's training loss, with dropout."""
 
     @abc.abstractmethod
+    def device_memory(self, device: str) -> tuple[int, int]:
+        """Returns the most bytes used so far on an accelerator, by its name in `Devices`, and how many there are.
+
+        The latter is 0 where it is not known.
+        """
+
+    @abc.abstractmethod
     def event_writer(self, folder: Path) -> EventWriter:
         """Returns a writer of TensorBoard events; each group has its own folder in `folder`."""

@@ -1,12 +1,18 @@
-"""Estimates the memory of an update before anything runs."""
+"""The memory of training: of an update, estimated before anything runs; of this process, beside what it may use."""
 
+import contextlib
 import dataclasses
 import math
+import os
+import resource
+import sys
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
+from t2t.training.engine import Devices
 from t2t.training.engine_choice import training_engine
 
 
@@ -49,3 +55,37 @@ def estimate(
     )
     gradients = trained * (3 if accumulates else 2)  # by weight, as one vector to reduce, and summed
     return MemoryEstimate(weights, trained * slots, gradients, training_engine().forward_bytes(model, batch))
+
+
+def used_memory(devices: Devices) -> str:
+    """Describes the peak memory of this process, or of its first accelerator, beside what the machine has."""
+    name = devices.names[0]
+    used, capacity = training_engine().device_memory(name) if devices.are_gpus else (peak_memory(), memory_limit())
+    of = f" of {capacity / 2**30:,.1f}" if capacity else ""
+    return f"at most {used / 2**30:,.1f}{of} GiB of memory{f' of {name}' if devices.are_gpus else ''}"
+
+
+def peak_memory() -> int:
+    """Returns the most bytes of main memory that this process has used so far."""
+    with contextlib.suppress(OSError, StopIteration):  # Linux; the other figure is there that of the parent at least
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Returns the bytes of main memory that this process may use: the machine's, or less in a container.
+
+    Reads the limits of Linux's control groups, of both versions; `root` is the folder that has `proc` and `sys`.
+    """
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, name = line.split(":", 2)
+            if controllers not in ("", "memory"):
+                continue
+            group, file = PurePosixPath(name.lstrip("/")), f"memory.{'limit_in_bytes' if controllers else 'max'}"
+            for folder in (group, *group.parents):  # a container may see the names of its host, and only its own group
+                with contextlib.suppress(OSError, ValueError):  # no such group, or `max`
+                    limits.append(int((root / "sys/fs/cgroup" / controllers / folder / file).read_text()))
+    return min(limits)

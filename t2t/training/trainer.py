@@ -110,6 +110,20 @@ class Trainer:
             with _memory_errors(batch), training_engine().compile_errors(self.step.xla, batch):
                 self.step.warm_up(update, problem)
 
+    def time_update(self) -> float:
+        """Computes the next update twice, and returns the seconds of the second time: the first compiles it.
+
+        Of more than two micro-batches, two are computed. For a dry run: the weights change, and no callback is called.
+        """
+        micro_batches, update = self._draw()[0], self.update + 1
+        some, rate, problem = micro_batches[:2], self.plan.rate(update), self.plan.problem_of(update)
+        with _memory_errors(some[0][0]), training_engine().compile_errors(self.step.xla, some[0][0]):
+            self.step.warm_up(some, problem)
+            began = self._clock()
+            float(self.step(some, update, rate, problem).loss_sum)  # waits for the device
+        self.update = update
+        return (self._clock() - began) * len(micro_batches) / len(some)
+
     def is_asked_to_stop(self) -> bool:
         """Returns whether the update before the last one asked to stop; so the device stays busy with the last one."""
         return len(self._last_two) == 2 and float(self._last_two[0].stops) > 0

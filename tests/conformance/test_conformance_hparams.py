@@ -8,6 +8,7 @@ import pytest
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.runs.names import get_hparams
+from t2t.runs.run_checks import long_warmup
 from tests.reference.tensor2tensor_hparams import THEIRS, expected_values
 
 NAMES = [entry.name for entry in HPARAMS.entries() if not entry.alias_of]
@@ -31,6 +32,7 @@ def as_text(value):
 def test_a_set_is_valid_has_a_summary_and_comes_back_from_json(name):
     assert isinstance(HPARAMS.get(name)(), HParams)
     assert HPARAMS.entry(name).summary
+    assert not long_warmup(get_hparams(name))
     hparams = get_hparams(name).freeze()
     read = hparams.from_dict(json.loads(json.dumps(hparams.to_dict())))
     assert read == hparams

@@ -2,9 +2,9 @@
 
     python -m tests.golden.make_run
 
-writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events and locks, and
-`lines` with `decodes` and `scores`, what the run gave for them. A version with new formats adds its own; the others
-stay.
+writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events, locks and notes on
+which files were verified, and `lines` with `decodes` and `scores`, what the run gave for them. A version with new
+formats adds its own; the others stay.
 """
 
 import random
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import t2t
 from t2t.cli import avg_all, datagen, decoder, trainer
+from t2t.data.verification import SIDE_FILE
 
 RUNS = Path(__file__).parent / "runs"
 RAW = Path("/tmp/t2t-golden-raw")
@@ -49,6 +50,8 @@ def main() -> None:
     pairs.write_text("".join(f"{line.strip()}\t{output}\n" for line, output in zip(lines, decodes, strict=True)))
     _call(decoder, run, f"--score_file={pairs}", f"--decode_to_file={folder}/scores")
     shutil.rmtree(folder / "run" / "events")
+    for path in (folder / "data").rglob(SIDE_FILE):
+        path.unlink()
 
 
 def _write_raw() -> list[str]:

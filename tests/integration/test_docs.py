@@ -12,8 +12,11 @@ import pytest
 
 import t2t
 from t2t.cli.common import parse
+from t2t.registry import HPARAMS
+from t2t.runs.names import get_hparams
+from t2t.runs.run_checks import long_warmup
 from tests.in_process import module_of
-from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened, succeed
+from tests.readme import GUIDES, INDEX, PAGES, ROOT, block, blocks, execute, shortened, succeed
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
 LONG = ("--model=", "t2t-decoder", "t2t-eval")
@@ -205,10 +208,12 @@ def test_links_and_names_lead_somewhere(page):
             assert hasattr(importlib.import_module(module), attribute), f"{page.name} names {name}"
 
 
-def test_the_readme_lists_every_page():
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Documentation")[2]
-    listed = {ROOT / name for name in re.findall(r"\]\((docs/\w+\.md)\)", text)}
-    assert listed == {*DOCS} - {ROOT / "docs/index.md"}
+def test_the_first_page_lists_every_page_and_the_readme_fits_two_screens():
+    table, _, tree = INDEX.read_text(encoding="utf-8").partition("## Pages")[2].partition("```{toctree}")
+    pages = {page.stem for page in DOCS} - {"index"}
+    assert {*re.findall(r"\]\((\w+)\.md\)", table)} == pages
+    assert {*re.findall(r"^\w+$", tree, re.M)} == pages | {"walk"}
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 # === Commands ===
@@ -227,11 +232,16 @@ def commands_of(page):
 
 
 @pages
-def test_flags_exist(page):
+def test_flags_exist_and_no_training_ends_soon_after_its_warm_up(page):
+    """Of a set that t2t has; results.md shows its commands, which are no blocks, as they were measured."""
     for words in commands_of(page):
         module = module_of(words[0])
         given = [word for word in words if not word.startswith("--config=")]  # whose file a run of the page writes
-        parse(module.build_flags(), given, "", module.main.positional)
+        values = parse(module.build_flags(), given, "", module.main.positional)
+        if words[0] in ("t2t-trainer", "t2t-tune") and values.hparams_set in HPARAMS:
+            hparams = get_hparams(values.hparams_set).override(",".join(values.hparams))
+            steps = hparams.train_steps if values.train_steps is None else values.train_steps
+            assert not long_warmup(hparams.replace(train_steps=steps)), words
 
 
 def test_flags_that_are_named_exist():

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -270,7 +271,15 @@ def test_what_unpacks_to_more_than_is_sensible_is_refused(tmp_path):
             assert len(read_members(bomb, lambda _: True, most_bytes=1 << 20)) == 2
     with refused(bomb, f"{1 << 20:,}"):
         read_members(bomb, lambda _: True, most_bytes=1 << 20)
+    with zipfile.ZipFile(lying := tmp_path / "lying.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"\0" * (32 << 20))
+        archive.infolist()[0].file_size = 4
+    tracemalloc.start()
+    with refused(lying):
+        read_members(lying, lambda _: True)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
     packed.write_bytes(gzip.compress(b"x" * (MOST_BYTES + 1), 1))
     with refused(packed, f"{MOST_BYTES:,}"):
         read_vocabulary(packed)
-    assert sorted(tmp_path.iterdir()) == [bomb, packed]
+    assert sorted(tmp_path.iterdir()) == [bomb, lying, packed]

@@ -10,7 +10,7 @@ import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
-from t2t.layers.positions import sinusoids
+from t2t.layers.sinusoids import sinusoids
 from t2t.text.subword import SubwordEncoder
 from tests.in_process import call, refuses
 from tests.readme import ROOT, block, blocks, succeed

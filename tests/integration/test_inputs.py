@@ -157,10 +157,11 @@ def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path):
     one = {"inputs": np.zeros((1, 2400), np.float32), "targets": np.zeros(1, np.int32)}
     counted = update_cost(t2t.load(str(tmp_path / "run"), usr_dir=str(usr_dir)).model, one).flops
     model = ["--problem=tone_to_class", "--model=transformer_encoder", "--hparams_set=transformer_tiny"]
-    said = call(trainer, *flags[:2], *model, "--dry_run", hparams=hparams, output_dir=tmp_path / "other").err
+    asked = {"hparams": hparams, "output_dir": tmp_path / "other", "train_steps": 1000}
+    said = call(trainer, *flags[:2], *model, "--dry_run", **asked).err
     assert re.search(r" = 96 an update, about [67] example\(s\)$", said, re.M)
-    cost = re.search(r" updates, (\S+) each$", said, re.M)
-    assert float(cost[1]) == pytest.approx(counted * 96 / 15, rel=0.2)
+    cost = re.search(r"^computation: (\S+) ", said, re.M)
+    assert float(cost[1]) == pytest.approx(1000 * counted * 96 / 15, rel=0.2)
 
 
 @pytest.mark.exhaustive  # that one model learns pictures, sounds and words

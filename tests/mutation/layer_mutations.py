@@ -30,7 +30,7 @@ LAYER_MUTATIONS = mutations(
     ("rotary positions of queries alone", "Scores depend on where a query is and not on how far away its keys are.",
      "t2t/layers/attention.py", "query, key = rotate(query, position_T), rotate(key, position_T)",
      "query = rotate(query, position_T)", "test_models_transformer_reference::test_logits_are_those_of_the_reference"),
-    ("base of the sinusoids", "The slowest waves are ten times too fast.", "t2t/layers/positions.py",
+    ("base of the sinusoids", "The slowest waves are ten times too fast.", "t2t/layers/sinusoids.py",
      "np.power(10000.0, ", "np.power(1000.0, ", "test_layers_others"),
     ("halting without the remainder", "The weights of a position's steps do not sum to one.",
      "t2t/layers/depth_recurrence.py", "ops.where(halts, 1.0 - total, h)", "h",

@@ -22,8 +22,9 @@ def parse_settings(text: str) -> dict[str, Any]:
         content = line.strip()
         if not content or content in ("---", "...") or content.startswith("#"):
             continue
-        if content.startswith("- ") and name:
-            settings[name] = [*(settings[name] or []), _value(content[2:])]
+        if content.startswith("- ") and name and isinstance(settings[name] or [], list):
+            settings[name] = settings[name] or []
+            settings[name].append(_value(content[2:]))
         elif content.startswith("[") and name:
             settings[name] = _value(content)
         elif not line.startswith(" ") and ":" in content:

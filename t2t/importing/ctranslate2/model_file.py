@@ -15,7 +15,8 @@ from t2t.checkpoints.arrays import Arrays
 
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 """Numpy types by their code in the file; `t2t.checkpoints.arrays` registers bfloat16."""
-_VERSIONS = (4, 5, 6)
+VERSIONS = (4, 5, 6)
+"""Versions of the format that are read."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,8 @@ def parse_model(content: bytes) -> ModelFile:
     """
     stream = _Stream(content)
     version = stream.number("I")
-    if version not in _VERSIONS:
-        raise ValueError(
-            f"it is of version {version} of the format; versions {_VERSIONS[0]} to {_VERSIONS[-1]} are read"
-        )
+    if version not in VERSIONS:
+        raise ValueError(f"it is of version {version} of the format; versions {VERSIONS[0]} to {VERSIONS[-1]} are read")
     name, revision = stream.text(), stream.number("I")
     variables = dict(_variable(stream) for _ in range(stream.number("I")))
     for _ in range(stream.number("I")):

@@ -11,7 +11,7 @@ from t2t.errors import UserError, one_line
 from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.importing.alignment import alignment_hparams
 from t2t.importing.ctranslate2.attributes import Attributes
-from t2t.importing.ctranslate2.model_file import ModelFile, parse_model
+from t2t.importing.ctranslate2.model_file import VERSIONS, ModelFile, parse_model
 from t2t.importing.ctranslate2.network import hparams_of
 from t2t.importing.ctranslate2.vocabularies import read_vocabularies
 from t2t.importing.ctranslate2.weights import convert_stacks, convert_tables
@@ -73,9 +73,14 @@ def read(request: ImportRequest) -> ForeignRun:
 
 def _read_model(folder: ModelFolder) -> ModelFile:
     """Returns the content of model.bin, after checking that all tensors are floating-point."""
-    path = folder.path / "model.bin"
+    path, content = folder.path / "model.bin", folder.read("model.bin")
+    if 0 < (version := int.from_bytes(content[:4], "little")) < VERSIONS[0]:
+        raise UserError(
+            f"{path} has version {version} of the format, of an old CTranslate2; versions {VERSIONS[0]} to "
+            f"{VERSIONS[-1]} can be imported: convert the original model again, with a later CTranslate2"
+        )
     try:
-        file = parse_model(folder.read("model.bin"))
+        file = parse_model(content)
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
     if file.specification != _SPECIFICATION:

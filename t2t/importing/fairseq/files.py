@@ -72,10 +72,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         checkpoint = parse_checkpoint(content, KNOWN)
         if not isinstance(checkpoint, dict) or "model" not in checkpoint:
             raise ValueError("it holds no model; give a checkpoint of fairseq")
-        arrays = tensors_of(checkpoint["model"])
+        arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
-    return Checkpoint(path, read_settings(checkpoint, str(path)), arrays)
+    return Checkpoint(path, settings, arrays)
 
 
 def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:

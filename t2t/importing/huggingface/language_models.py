@@ -14,7 +14,7 @@ from t2t.errors import UserError
 from t2t.export.huggingface.mapping import MARIAN_ACTIVATIONS
 from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.importing.formats import ImportRequest
-from t2t.importing.huggingface.bart_layers import stacks, with_sizes
+from t2t.importing.huggingface.bart_layers import COPIES, stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.language_vocabulary import Vocabulary, read_vocabulary
 from t2t.importing.huggingface.search import search_warnings
@@ -53,6 +53,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     check_settings(folder, _ALLOWED)
     is_mbart = folder.config["model_type"] == "mbart"
     tensors = folder.read_tensors()
+    tensors.rename(_TABLE, *COPIES)
     vocabulary = read_vocabulary(folder, len(tensors.take(_TABLE)))
     problem = _problem(request, vocabulary)
     hparams = with_sizes(folder, transformer_mbart() if is_mbart else transformer_m2m())

@@ -17,7 +17,7 @@ from t2t.export.huggingface.mapping import MARIAN_ACTIVATIONS, MARIAN_FIXED, NEV
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.formats import ImportRequest
-from t2t.importing.huggingface.bart_layers import stacks, with_sizes
+from t2t.importing.huggingface.bart_layers import COPIES, stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.search import search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
@@ -139,6 +139,7 @@ def _weights(
     """
     target_name = "model.shared.weight" if hparams.shared_embedding else "model.decoder.embed_tokens.weight"
     tables = {"target_embedding": (target_name, target)}
+    tensors.rename(target_name, *COPIES[: 3 if hparams.shared_embedding else 1])
     if not hparams.shared_embedding:
         tables["source_embedding"] = ("model.encoder.embed_tokens.weight", source)
     bias_V = tensors.take("final_logits_bias").reshape(-1)

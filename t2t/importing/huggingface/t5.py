@@ -150,11 +150,11 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
 
 def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:
     """Returns the embedding table and the output table, (V, D) each; the same object if they are equal."""
-    name = next((name for name in _TABLES if name in tensors), _TABLES[0])
+    name, *copies = _TABLES
+    tensors.rename(name, *copies)
     table = tensors.take(name)
-    for copy in _TABLES:
-        if copy != name:
-            tensors.drop_copy(copy, name)
+    for copy in copies:
+        tensors.drop_copy(copy, name)
     if "lm_head.weight" not in tensors:
         return table, table
     output = tensors.take("lm_head.weight")

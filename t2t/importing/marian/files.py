@@ -17,6 +17,8 @@ from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.trust import check_inside
 
 _VOCABULARIES = (".yml", ".yaml", ".json", ".spm")
+_MOST_UNPACKED = 16
+"""Most bytes that a byte of an archive may unpack to; weights hardly become smaller by compression."""
 _OTHER = ("decoder.yml", ".npz.yml", ".progress.yml", "config.yml", "source.spm", "target.spm")
 """Endings of files that are not vocabularies."""
 
@@ -46,9 +48,8 @@ class ModelFiles:
         """The arrays of the model, including its settings."""
         content = self.read(self.model)
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            return _arrays(content)
+        except Exception as error:  # damage raises many kinds
             raise UserError(f"{self.folder / self.model}: it is damaged ({one_line(error)}); get it again") from error
 
     @functools.cached_property
@@ -100,5 +101,19 @@ class ModelFiles:
     def _parse(self, name: str, content: bytes) -> dict[str, Any]:
         try:
             return parse_settings(content.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{self.folder / name}: {one_line(error)}; get it again") from error
+
+
+def _arrays(content: bytes) -> Arrays:
+    """Returns the arrays of an npz archive; nothing is unpickled, and memory is bound by the size of the archive."""
+    archive, arrays = zipfile.ZipFile(io.BytesIO(content)), Arrays()
+    if sum(info.file_size for info in archive.infolist()) > _MOST_UNPACKED * len(content):
+        raise ValueError(f"it unpacks to more than {_MOST_UNPACKED} times its size")
+    for info in archive.infolist():
+        with archive.open(info) as file:  # numpy reads as much as the header of an array says, in small blocks
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{info.filename} has values of type {array.dtype}, not numbers")
+        arrays[info.filename.removesuffix(".npy")] = array
+    return arrays

@@ -17,7 +17,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
         content = path.read_bytes()
     try:
         values = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is no JSON ({one_line(error)}); restore it from a copy") from error
     if not isinstance(values, dict):
         raise UserError(f"{path} holds {type(values).__name__}, not names with values; restore it from a copy")

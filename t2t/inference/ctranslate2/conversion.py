@@ -1,24 +1,15 @@
-"""Writes a Transformer as a folder that CTranslate2 reads.
+"""Which models CTranslate2 can hold, and writing one that has been built as a folder that CTranslate2 reads."""
 
-Legend: D width, L positions.
-"""
-
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from t2t.errors import UserError
-from t2t.inference.ctranslate2.spec import build_spec, complaints
+from t2t.inference.ctranslate2.spec import FLOAT32, complaints, write_weights
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.rows import NOT_FINITE
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
-from t2t.layers.positions import sinusoids
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Decoder, Transformer
 from t2t.specs.features import FeatureKind
-
-FLOAT32 = "float32"
 
 
 def model_complaints(model: SequenceModel) -> list[str]:
@@ -46,42 +37,9 @@ def write_model(
     weights_in: str = FLOAT32,
     alignment: tuple[int, int] = (-1, 1),
 ) -> None:
-    """Writes a model that has no `model_complaints`.
-
-    Args:
-        folder: an existing folder to write to.
-        model: with its weights.
-        tokens: of its vocabularies.
-        longest: L, number of positions of inputs and outputs; ignored for learned positions.
-        weights_in: float32, or the type that CTranslate2 is to quantize the weights to.
-        alignment: see `build_spec`.
-
-    Raises:
-        UserError: the weights hold NaN or infinity.
-    """
+    """Writes a model that has no `model_complaints`; see `t2t.inference.ctranslate2.spec.write_weights`."""
     weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
-    if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
-        raise UserError(NOT_FINITE)
-    positions = _positions(model, weights, longest)
-    spec = build_spec(model.hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end, alignment)
-    spec.validate()
-    spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
-    spec.save(str(folder))
-
-
-def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the position vectors of inputs and of outputs, (L, D) each."""
-    hparams, table = model.hparams, "positions/table"
-    if hparams.positions == "learned":
-        if table in weights:
-            return weights[table], weights[table]
-        return weights[f"source_positions/{table}"], weights[f"target_positions/{table}"]
-    if hparams.positions in ("relative", "relative_bias", "rotary", "none"):
-        zeros_LD = np.zeros((longest, hparams.hidden_size), np.float32)
-        return zeros_LD, zeros_LD
-    first = getattr(hparams, "first_position", 0)
-    waves_LD = sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout, first)
-    return waves_LD, waves_LD
+    write_weights(folder, model.hparams, weights, tokens, longest, weights_in, alignment)
 
 
 def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:

@@ -50,6 +50,8 @@ class CTranslate2Engine(PartialEngine):
         most_tokens: maximum tokens of an output, whatever the length of its input; None for no maximum.
         compute_type: one of COMPUTE_TYPES.
         start: ids that each output begins with.
+        patience: a beam search ends when this many times as many outputs have ended as its beam is wide; CTranslate2's
+            own rule is 1, with which it misses some better outputs that end later.
 
     Raises:
         UserError: the processor does not support the compute type.
@@ -63,6 +65,7 @@ class CTranslate2Engine(PartialEngine):
         most_tokens: int | None = None,
         compute_type: str = "float32",
         start: Sequence[int] = (),
+        patience: int = 1,
     ):
         import ctranslate2
 
@@ -72,8 +75,10 @@ class CTranslate2Engine(PartialEngine):
             raise UserError(f"--compute_type={compute_type}: on this processor there are {there_are}; ask for one")
         self._tokens, self._longest, self._most_tokens = tokens, longest, most_tokens
         self._padding, self._end = tokens.target[PAD_ID], tokens.target[EOS_ID]
-        self._start = tuple(start)
+        self._start, self._patience = tuple(start), patience
         self.name = f"CTranslate2 {ctranslate2.__version__} in {compute_type}"
+        if patience > 1:
+            self.name += f", patience {patience}"
         _use_avx512()
         self._workers = available_cores()
         self._model = ctranslate2.Translator(
@@ -82,19 +87,13 @@ class CTranslate2Engine(PartialEngine):
 
     def refusal(self, request: DecodeRequest) -> str:
         """See the base class."""
-        settings, hparams, prefixes = request.settings, request.hparams, request.prefixes
-        if settings.method == SAMPLE:
-            return "it draws random numbers of its own, so that a seed would not name a sample"
-        if settings.counts_coverage:
-            return "it has another coverage penalty"
+        hparams, prefixes = request.hparams, request.prefixes
+        if why := search_refusal(request.settings, hparams):
+            return why
         if prefixes is not None and any(tuple(prefix) != self._start for prefix in prefixes):
             return "it has another log-probability of what goes on from a given beginning"
         if request.constraints is not None:
             return "it cannot keep outputs to constraints"
-        if settings.constrains_output:
-            return "it gives the probability of what may not be written to other ids"
-        if hparams.shortlist:
-            return "its shortlists are those of a batch, so that an output would depend on what else is in it"
         if self._lacks_words(request.rows):
             return _NO_WORDS
         if max(self._limits(request.rows, hparams)) > self._longest:
@@ -187,10 +186,12 @@ class CTranslate2Engine(PartialEngine):
         beam = settings.beam_size if settings.uses_beam_search else 1
         # Without a length penalty, a finished output that is the best so far cannot be beaten.
         one_suffices = beam == 1 or (settings.only_best and not settings.alpha)
+        patience = 1 if one_suffices else self._patience
         return self._model.translate_batch(
             [self._tokens.source_of(rows[n]) for n in indices],
             beam_size=beam,
-            num_hypotheses=1 if one_suffices else beam,
+            num_hypotheses=1 if one_suffices else beam * patience,
+            patience=patience,
             length_penalty=settings.alpha if beam > 1 else 0,
             max_decoding_length=max(limits[n] for n in indices),
             min_decoding_length=0, max_input_length=0, max_batch_size=0,
@@ -232,6 +233,19 @@ class CTranslate2Engine(PartialEngine):
         return SearchResult(ids_BKT, scores_BK, log_probs_BK, lengths_BK)
 
 
+def search_refusal(settings: SearchSettings, hparams: DecodeHParams) -> str:
+    """Returns why CTranslate2 cannot search as the settings say, whatever the inputs; an empty text if it can."""
+    if settings.method == SAMPLE:
+        return "it draws random numbers of its own, so that a seed would not name a sample"
+    if settings.counts_coverage:
+        return "it has another coverage penalty"
+    if settings.constrains_output:
+        return "it gives the probability of what may not be written to other ids"
+    if hparams.shortlist:
+        return "its shortlists are those of a batch, so that an output would depend on what else is in it"
+    return ""
+
+
 def _hypotheses(result: Any, settings: SearchSettings, limit: int) -> list[_Found]:
     """Waits for the hypotheses of a sentence; those without a probability are cut at its limit."""
     found = result.result()
@@ -250,7 +264,7 @@ def _ranked(hypotheses: list[_Found], settings: SearchSettings) -> list[_Found]:
         return hypotheses
     penalty = PENALTIES[settings.penalty](settings.alpha)
     best = sorted(hypotheses, key=lambda one: one[1] / penalty(float(len(one[0]))), reverse=True)
-    return best[:1] if settings.only_best else best
+    return best[: 1 if settings.only_best else settings.rows_per_sentence]
 
 
 def _use_avx512() -> None:

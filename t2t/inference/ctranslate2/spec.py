@@ -6,12 +6,19 @@ Legend: D width, E width of a layer's output, L positions, V vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.rows import NOT_FINITE
+from t2t.layers.sinusoids import sinusoids
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+
+FLOAT32 = "float32"
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "gelu_sigmoid": "GELUSigmoid", "silu": "SWISH"}
 
@@ -31,6 +38,56 @@ def complaints(hparams: TransformerHParams) -> list[str]:
     if any(hparams.experts_in(layer) for layer in range(max(hparams.encoder_layers, hparams.decoder_layers))):
         found.append("it has no mixtures of experts as these")
     return found
+
+
+def write_weights(
+    folder: Path,
+    hparams: TransformerHParams,
+    weights: Mapping[str, np.ndarray],
+    tokens: TokenLists,
+    longest: int,
+    weights_in: str = FLOAT32,
+    alignment: tuple[int, int] = (-1, 1),
+) -> None:
+    """Writes the weights of a Transformer as a model of CTranslate2.
+
+    Args:
+        folder: an existing folder to write to.
+        hparams: without `complaints`.
+        weights: by variable path, without the model's name.
+        tokens: of the vocabularies.
+        longest: L, number of positions of inputs and outputs; ignored for learned positions.
+        weights_in: float32, or the type that CTranslate2 is to quantize the weights to.
+        alignment: see `build_spec`.
+
+    Raises:
+        UserError: the weights hold NaN or infinity.
+    """
+    weights = {path: np.asarray(weight, np.float32) for path, weight in weights.items()}
+    if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
+        raise UserError(NOT_FINITE)
+    positions = _positions(hparams, weights, longest)
+    spec = build_spec(hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end, alignment)
+    spec.validate()
+    spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
+    spec.save(str(folder))
+
+
+def _positions(
+    hparams: TransformerHParams, weights: Mapping[str, np.ndarray], longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the position vectors of inputs and of outputs, (L, D) each."""
+    table = "positions/table"
+    if hparams.positions == "learned":
+        if table in weights:
+            return weights[table], weights[table]
+        return weights[f"source_positions/{table}"], weights[f"target_positions/{table}"]
+    if hparams.positions in ("relative", "relative_bias", "rotary", "none"):
+        zeros_LD = np.zeros((longest, hparams.hidden_size), np.float32)
+        return zeros_LD, zeros_LD
+    first = getattr(hparams, "first_position", 0)
+    waves_LD = sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout, first)
+    return waves_LD, waves_LD
 
 
 def build_spec(
@@ -88,14 +145,19 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
         "num_heads_kv": hparams.num_kv_heads or None,
         "ffn_glu": hparams.gated_feed_forward,
         "rms_norm": hparams.norm_type == "rms",
-        "head_dim": hparams.key_channels // hparams.num_heads,
         "relative_position": hparams.positions == "relative",
         "relative_attention_bias": hparams.positions == "relative_bias",
         "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
     }
-    encoder = transformer_spec.TransformerEncoderSpec(hparams.encoder_layers, hparams.num_heads, **settings)
-    decoder = transformer_spec.TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **settings)
-    return TransformerSpec(encoder, decoder)
+    heads = (hparams.num_heads, hparams.of_decoder.num_heads)
+    stacks = (transformer_spec.TransformerEncoderSpec, transformer_spec.TransformerDecoderSpec)
+    layers = (hparams.encoder_layers, hparams.decoder_layers)
+    return TransformerSpec(
+        *(
+            stack(depth, number, head_dim=hparams.key_channels // number, **settings)
+            for stack, depth, number in zip(stacks, layers, heads, strict=True)
+        )
+    )
 
 
 def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: tuple[np.ndarray, np.ndarray]) -> None:

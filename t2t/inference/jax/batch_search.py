@@ -224,5 +224,5 @@ def _padded_tables(constraints: BatchConstraints) -> BatchConstraints:
 def _numbers(numbers: SearchNumbers) -> SearchNumbers:
     """Returns the numbers as arrays; those too large for float32 become infinity."""
     with np.errstate(over="ignore"):
-        alpha, temperature, top_p = (np.asarray(value, np.float32) for value in numbers[:3])
-        return SearchNumbers(alpha, temperature, top_p, np.asarray(numbers.seed, np.uint32))
+        dtypes = SearchNumbers(np.float32, np.float32, np.int32, np.float32, np.uint32)
+        return SearchNumbers(*(np.asarray(value, dtype) for value, dtype in zip(numbers, dtypes, strict=True)))

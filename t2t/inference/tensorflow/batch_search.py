@@ -31,7 +31,7 @@ TOKENS_PER_CALL = 16
 """Tokens that one call searches; buffers of outputs grow by this many."""
 
 _NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
+_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, top_k=_NUMBER, top_p=_FLOAT, seed=tf.TensorSpec([], tf.uint32))
 
 
 class _Programs(NamedTuple):
@@ -159,10 +159,11 @@ class TensorFlowBatchSearch(BatchSearch):
     def _programs_of(self, state: SearchState) -> _Programs:
         """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
         kind = prefix_of(state) is not None, type(state.automaton)
-        with self._tracing:
-            if kind not in self._programs:
-                with tf.init_scope():  # separate functions, even when called within a graph
-                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+        if kind not in self._programs:  # what exists does not wait for another kind that is being compiled
+            with self._tracing:
+                if kind not in self._programs:
+                    with tf.init_scope():  # separate functions, even when called within a graph
+                        self._programs[kind] = self._build_programs(signature_like(state, self._batch))
         return self._programs[kind]
 
     def _build_programs(self, batch: SearchState) -> _Programs:

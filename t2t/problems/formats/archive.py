@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
+from t2t.files.atomic import remedy_of
 
 MOST_BYTES = 1 << 30
 """Most bytes of the files read from an archive, in total: a small archive can unpack to more than fits into memory."""
@@ -63,7 +64,7 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
         with zipfile.ZipFile(place) as archive:
             for info in archive.infolist():
                 if wanted(info.filename) and not info.is_dir():
-                    yield info.filename, info.file_size, functools.partial(archive.read, info)
+                    yield info.filename, info.file_size, functools.partial(_unpacked, archive, info)
     else:
         with tarfile.open(place, "r:*") as archive:
             for member in archive:
@@ -73,6 +74,11 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                     yield name, member.size, content.read
 
 
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    with archive.open(info) as file:
+        return file.read(info.file_size + 1)  # without a limit, 2 GiB are unpacked, whatever size the archive says
+
+
 @contextlib.contextmanager
 def _errors(place: Path) -> Iterator[None]:
     try:
@@ -80,4 +86,5 @@ def _errors(place: Path) -> Iterator[None]:
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
         raise UserError(f"{place}: the archive is damaged ({one_line(error)}); download it again") from None
     except OSError as error:
-        raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); download it again") from None
+        cure = remedy_of(error, "download it again")
+        raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None

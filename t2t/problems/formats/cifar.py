@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError, one_line
+from t2t.files.trust import check_pickle
 
 SIDE = 32
 """Height and width of an image."""
@@ -49,7 +50,9 @@ def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.nda
         UserError: the file is damaged, names other code, or has other contents.
     """
     try:
-        found = _Reader(io.BytesIO(content), encoding="bytes").load()
+        stream = io.BytesIO(content)
+        check_pickle(stream)
+        found = _Reader(stream, encoding="bytes").load()
         data, labels = (found[word.encode()] for word in ("data", key))
         images = np.frombuffer(data.content, np.uint8).reshape(-1, _IMAGE)
         numbers = np.array([int(label) for label in labels])

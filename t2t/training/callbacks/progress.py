@@ -1,12 +1,15 @@
 """Shows the progress of training: a bar on a terminal, plain lines elsewhere."""
 
 import math
+import statistics
 import sys
+import time
+from collections.abc import Callable
 from typing import TextIO
 
 import keras
 
-from t2t.files.progress import Progress, spark_line, write_line
+from t2t.files.progress import Progress, about, spark_line, write_line
 from t2t.metrics.token import LABEL
 from t2t.specs.mixture import MEAN
 from t2t.training.trainer import Trainer
@@ -72,6 +75,63 @@ class ShowProgress(keras.callbacks.Callback):
             return
         update, last = self._trainer.update, self._trainer.plan.train_steps
         self.line(f"update {update}/{last}  {'  '.join(_figures(logs))}  {progress.time_left() or 'unknown time'} left")
+
+
+class EstimateTime(keras.callbacks.Callback):
+    """Times the first updates and says once, in a line, how long training will take.
+
+    Args:
+        trainer: of the run.
+        evaluates: whether evaluations come on top.
+        memory: describes what is used, see `used_memory`.
+        show: takes the line.
+        clock: returns seconds.
+        least_seconds: for which updates are timed, at least two of them and at most `MOST_UPDATES`.
+    """
+
+    MOST_UPDATES = 20
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        evaluates: bool,
+        memory: Callable[[], str],
+        show: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        least_seconds: float = 3.0,
+    ):
+        super().__init__()
+        self._least_seconds = least_seconds
+        self._trainer, self._evaluates, self._memory, self._show = trainer, evaluates, memory, show
+        self._clock, self._began, self._is_done = clock, 0.0, False
+        self._first, self._seconds = trainer.update, list[float]()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Notes the time."""
+        self._began = self._clock()
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Waits for the update, unless enough are timed; the first one counts not, as it waits for its batches."""
+        if self._is_done:
+            return
+        self._trainer.check_finite()
+        if self._trainer.update == self._first + 1:
+            return
+        self._seconds.append(self._clock() - self._began)
+        count = len(self._seconds)
+        if count < 2 or (count < self.MOST_UPDATES and sum(self._seconds) < self._least_seconds):
+            return
+        self._is_done = True
+        counted = sorted(self._seconds)[: max(2, count - 1)]  # without the slowest, which may have been held up
+        last = self._trainer.plan.train_steps
+        self._show(time_line(statistics.fmean(counted), self._first, last, self._evaluates, self._memory()))
+
+
+def time_line(seconds: float, done: int, last: int, evaluates: bool, memory: str) -> str:
+    """Describes the time of the updates after `done` up to `last`, of so many seconds each, and the memory."""
+    updates = f"the remaining {last - done:,}" if done else f"{last:,}"
+    without = ", without evaluations" if evaluates else ""
+    return f"training: about {about(seconds * (last - done))} for {updates} updates here{without}; {memory}"
 
 
 def _figures(logs: dict[str, float]) -> list[str]:

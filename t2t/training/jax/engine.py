@@ -87,6 +87,12 @@ class JaxTraining(TrainingEngine):
         """See the base class."""
         return cost.forward_bytes(model, batch)
 
+    def device_memory(self, device: str) -> tuple[int, int]:
+        """See the base class."""
+        number = int(device.partition(":")[2])
+        found = next(one for one in jax.local_devices() if one.local_hardware_id == number).memory_stats() or {}
+        return found.get("peak_bytes_in_use", 0), found.get("bytes_limit", 0)
+
     def event_writer(self, folder: Path) -> EventWriter:
         """See the base class."""
         return TensorBoardEvents(folder)

@@ -1,6 +1,7 @@
 """The training engine of TensorFlow."""
 
 import contextlib
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,15 @@ class TensorFlowTraining(TrainingEngine):
     def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
         """See the base class."""
         return cost.forward_bytes(model, batch)
+
+    def device_memory(self, device: str) -> tuple[int, int]:
+        """See the base class. TensorFlow does not tell what a GPU has; NVIDIA's program does."""
+        capacities = []
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+            capacities = [int(line) * 2**20 for line in printed.splitlines()]
+        return tf.config.experimental.get_memory_info(device)["peak"], min(capacities, default=0)
 
     def event_writer(self, folder: Path) -> EventWriter:
         """See the base class."""

@@ -31,7 +31,7 @@ from benchmarks.harness.usage import measured
 from benchmarks.harness.weights import sinusoids
 from benchmarks.parity import FAILED, PASSED, REFUSED, Outcome, table, table_of_run
 from benchmarks.soak import growth
-from t2t.layers.positions import sinusoids as layer_sinusoids
+from t2t.layers.sinusoids import sinusoids as layer_sinusoids
 from t2t.runs.trained_api import load
 from t2t.training import cost
 from tests.builders import tiny_transformer, tokens_spec

@@ -54,7 +54,7 @@ def test_everything_comes_back_bit_for_bit_and_weights_are_the_moving_average_wh
 
 
 @pytest.mark.parametrize("array", [
-    np.arange(6.0).reshape(2, 3).T, np.arange(20)[::3], np.zeros((0, 3), np.float32), np.float16(1.5),
+    np.arange(6.0).reshape(2, 3).T, np.arange(20)[::3], np.zeros((0, 3), np.float32), np.float64(1.5),
     np.array([True, False]), np.array([1, -2, np.nan, np.inf, -0.0], np.float32),
 ], ids=["transposed", "strided", "empty", "scalar", "bool", "special"])  # fmt: skip
 def test_arrays_of_every_layout_come_back(tmp_path, array):

@@ -109,6 +109,9 @@ def test_an_interrupted_beginning_is_no_run_and_can_begin_again(tmp_path, before
 def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
     with refused(tmp_path, f"--output_dir={tmp_path}"):
         RunDir.open(tmp_path)
+    RunDir.create(tmp_path / "near" / "ende_small", record(), ENCODERS)
+    with refused("near/de_en_small;", "ende_small?"):
+        RunDir.open(tmp_path / "near" / "de_en_small")
     (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
     with refused("run.json"):
         RunDir.create(tmp_path, record(), ENCODERS)
@@ -214,7 +217,7 @@ def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
 def test_another_run_is_told_by_what_differs(run, asked, about):
     before = (run.path / "run.json").read_bytes()
     for refuse in (run.check_same, run.resume):
-        with refused(f"--output_dir={run.path}", *about.split()):
+        with refused(f"--output_dir={run.path}", f"--warm_start_from={run.path}", *about.split()):
             refuse(asked)
     with refused("--output_dir") as caught:
         run.check_same(record(hparams={"model": {name: -1 for name in run.record.hparams["model"]}}))

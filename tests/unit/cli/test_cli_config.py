@@ -54,6 +54,11 @@ def made_run(tmp_path):
     return lambda problem, **fields: create_run(tmp_path / "run", problem, **fields).path
 
 
+def test_a_folder_without_a_run_is_named_with_the_names_that_it_leaves_open(made_run):
+    folder = made_run("text2text_files").parent / "rnu"
+    check_refused(trainer, f"--output_dir={folder}", about=f"--problem, --model, --hparams_set: {folder} run?")
+
+
 def parsed(command, *arguments):
     return parse(command.build_flags(), ["t2t", *arguments], "")
 
@@ -221,6 +226,8 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
     ("text", "line", "about"),
     [
         ("train_steps = 1\ntrain_step = 3", 2, "train_step train_steps"),
+        ("batch_size = 3", 1, "batch_size [hparams]?"),
+        ("lr = 3\nhparams_set = 3", 1, "lr learning_rate [hparams]?"),
         ('train_steps = "3"', 1, 'train_steps = "3":'),
         ("train_steps = true", 1, "train_steps = true:"),
         ("train_steps = 3.0", 1, "train_steps = 3.0:"),

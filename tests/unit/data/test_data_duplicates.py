@@ -188,7 +188,7 @@ class Digests:
         entries["sample"] = np.arange(len(entries))
         return entries
 
-duplicates._ShardDigests.open = lambda plan, folder, shard: Digests()
+duplicates._ShardDigests.open_all = lambda plan, folder: [Digests()]
 folder = Path(sys.argv[1])
 (folder / "work").mkdir()
 try:

@@ -1,4 +1,6 @@
+import contextlib
 import dataclasses
+import resource
 import shutil
 from pathlib import Path
 
@@ -73,6 +75,27 @@ def test_every_kind_of_feature_comes_back(written):
     values = np.load(folder / shard.values["vectors"].name)
     assert np.array_equal(values, np.concatenate([row["vectors"] for row in rows[10:20]]))
     assert np.load(folder / shard.offsets["vectors"].name)[-1] == len(values)
+
+
+@contextlib.contextmanager
+def open_files(more):
+    """Lets this process open only so many more files."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open("/dev/null") as lowest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + more, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_parts_are_read_without_a_file_open_for_each(written):
+    folder, manifest, rows = written
+    with open_files(1):
+        reader = SplitReader(folder, manifest, "train")
+        assert np.array_equal(reader.single(np.arange(47), "picture"), [row["picture"] for row in rows])
+    with open_files(0), refused(folder, "ulimit"):
+        SplitReader(folder, manifest, "train")
 
 
 def test_rows_are_padded_with_zeros(written):

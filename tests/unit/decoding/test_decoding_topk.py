@@ -60,7 +60,9 @@ def test_keep_top_k_equals_numpy(k):
     expected = np.full_like(values, -np.inf)
     for row, kept in enumerate(np.argsort(-values, axis=-1, kind="stable")[:, :k]):
         expected[row, kept] = values[row, kept]
-    np.testing.assert_array_equal(keep_top_k(ops.convert_to_tensor(values), k), expected)
+    for limit in ({}, {"most": 99}, {"most": k}):
+        for number in (k, ops.convert_to_tensor(k, "int32")):
+            np.testing.assert_array_equal(keep_top_k(ops.convert_to_tensor(values), number, **limit), expected)
 
 
 @pytest.mark.parametrize("p", [1e-6, 0.3, 0.55, 0.95])

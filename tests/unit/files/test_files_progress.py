@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from t2t.files import progress
-from t2t.files.progress import Progress, clock, spark_line, write_line
+from t2t.files.progress import Progress, about, clock, spark_line, write_line
 
 
 class Terminal(io.StringIO):
@@ -178,3 +178,8 @@ def test_a_curve_in_a_line(values, width, line):
 def test_clock():
     for seconds, text in ((0, "0:00:00"), (59.6, "0:01:00"), (3599, "0:59:59"), (100 * 3600 + 61, "100:01:01")):
         assert clock(seconds) == text
+
+
+def test_a_rough_duration():
+    seconds = {0.4: "1 s", 89: "89 s", 90: "2 min", 5399: "90 min", 5400: "1.5 h", 172_799: "48.0 h", 3e5: "3.5 days"}
+    assert {one: about(one) for one in seconds} == seconds

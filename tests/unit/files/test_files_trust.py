@@ -1,15 +1,28 @@
 """Checks of untrusted files before they are used."""
 
 import dataclasses
+import functools
+import io
 import json
 import os
+import pickle
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from t2t.files.atomic import write_atomically
-from t2t.files.trust import MOST_BYTES, PlainName, check_inside, parse_sealed, read_record, read_sealed, sealed
+from t2t.files.trust import (
+    MOST_BYTES,
+    PlainName,
+    check_inside,
+    check_pickle,
+    parse_sealed,
+    read_record,
+    read_sealed,
+    sealed,
+)
 from tests.errors import refused
 
 
@@ -79,6 +92,25 @@ def test_writing_follows_no_link_that_lies_in_wait(tmp_path):
     write_atomically(tmp_path / "run.json", b"{}")
     assert (tmp_path / "victim").read_text() == "precious"
     assert (tmp_path / "run.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_that_fill_the_memory_or_never_end_are_refused_before(protocol):
+    shared = ("a", 2.5, None, b"b")
+    usual = [{"a": shared, "b": shared}, {1, 2}, frozenset([3]), 10**40, os.mkdir, Exception("a"), []]
+    stream = io.BytesIO(b"before" + pickle.dumps(usual, protocol) + b"after")
+    stream.seek(6)
+    check_pickle(stream)
+    assert str(pickle.load(stream)) == str(usual)
+    assert stream.read() == b"after"
+    doubled = pickle.dumps(functools.reduce(lambda inner, _: (inner, inner), range(40), ()), protocol)
+    memo = b"r" + struct.pack("<I", 10**9) if protocol else b"p1000000000\n"
+    for content in (doubled, b"}" + memo + b".", b"(t" + b"2\x86" * 40 + b"."):
+        with refused(by=ValueError):
+            check_pickle(io.BytesIO(content))
+    for content in (b"", b"abc", b"t.", pickle.dumps(usual, protocol)[:-9]):
+        with refused(by=pickle.UnpicklingError):
+            check_pickle(io.BytesIO(content))
 
 
 @dataclasses.dataclass

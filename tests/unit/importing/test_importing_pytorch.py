@@ -3,12 +3,15 @@
 import argparse
 import fractions
 import functools
+import io
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
 
-from t2t.importing.pytorch import parse_pytorch, parse_pytorch_values
+from t2t.importing.fairseq.settings import read_settings
+from t2t.importing.pytorch import parse_checkpoint, parse_pytorch, parse_pytorch_values, tensors_of
 from t2t.importing.vocabulary import ForeignVocabulary
 from tests.errors import refused
 from tests.reference.marian import pytorch_file
@@ -90,6 +93,10 @@ class Repeated(np.ndarray):
         return b"\0\0\0\0"
 
 
+def parse_fairseq(content):
+    return {"args": read_settings(parse_checkpoint(content, ("argparse",)), "model.pt")}
+
+
 def endless():
     inner = argparse.Namespace()
     inner.own = inner
@@ -110,6 +117,67 @@ def endless():
 def test_what_is_no_data_or_damaged_is_refused(monkeypatch, parse, state, named):
     with refused(*named, by=ValueError):
         parse(pytorch_file(state, monkeypatch))
+
+
+@pytest.mark.parametrize("parse", [parse_pytorch_values, parse_fairseq])
+def test_lists_that_share_lists_are_not_copied_without_end(parse, monkeypatch):
+    def settings(levels):
+        values = functools.reduce(lambda inner, _: [inner] * 3, range(levels), ["a"])
+        return pytorch_file({"model": STATE, "args": argparse.Namespace(values=values)}, monkeypatch)
+
+    assert parse(settings(2))["args"]["values"] == [[["a"]] * 3] * 3
+    with refused(by=ValueError):
+        parse(settings(60))
+
+
+def packed(method=zipfile.ZIP_STORED, **files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        for name, values in files.items():
+            archive.writestr(f"archive/{name.replace('_', '.')}", values)
+    return content.getvalue()
+
+
+def overlapping():
+    """An archive of which two files are the same bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({}, 2).ljust(1000))
+        twice = zipfile.ZipInfo("archive/data/0")
+        for name in ("file_size", "compress_size", "CRC", "header_offset"):
+            setattr(twice, name, getattr(archive.infolist()[0], name))
+        archive.filelist.append(twice)
+    return content.getvalue()
+
+
+NOTHING = pickle.dumps({}, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (packed(zipfile.ZIP_DEFLATED, data_pkl=NOTHING), ["archive/data.pkl"]),
+        (packed(zipfile.ZIP_DEFLATED, data_pkl=NOTHING, byteorder=b"little"), ["archive/byteorder"]),
+        (packed(zipfile.ZIP_DEFLATED, data_pkl=pickle.dumps({"a": "x" * 9999}, 2)), []),
+        (overlapping(), []),
+    ],
+    ids=["data.pkl", "byteorder", "long", "overlapping"],
+)
+def test_an_archive_that_unpacks_to_more_than_its_size_is_refused(content, named):
+    assert parse_pytorch(packed(data_pkl=NOTHING, byteorder=b"little")) == {}
+    with refused(*named, by=ValueError):
+        parse_pytorch(content)
+
+
+def test_tensors_with_the_same_numbers_share_memory(monkeypatch):
+    first, second = (tensors_of(dict(a=tensor, b=tensor)) for tensor in stored(monkeypatch))
+    assert np.shares_memory(first["a"], first["b"])
+    assert not np.shares_memory(first["a"], second["a"])
+
+
+def stored(monkeypatch):
+    state = {"a": STATE["table"], "b": STATE["half"]}
+    return parse_checkpoint(pytorch_file(state, monkeypatch)).values()
 
 
 def test_special_ids_are_the_first_of_equal_tokens_and_come_first():

@@ -4,6 +4,7 @@ Legend: B sentences, N rows of hypotheses, V vocabulary.
 """
 
 import functools
+import threading
 from itertools import chain
 
 import numpy as np
@@ -15,7 +16,8 @@ from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.beam_trace import beam_tree
-from t2t.inference.model_engine import MOST_SEARCHES, ModelEngine
+from t2t.inference.engine import MOST_SEARCHES
+from t2t.inference.model_engine import ModelEngine
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_queue import BatchQueue
@@ -29,6 +31,7 @@ from tests.errors import refused
 from tests.letters import TEXTS, letters, letters_alone, moods, sharing, translator_of
 from tests.searches import decode
 from tests.small_models import small_hparams
+from tests.waiting import LIMIT_S, join_all, start_thread
 
 EXTRA = 30
 LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
@@ -122,13 +125,14 @@ def test_batches_that_shrink_and_go_on_together_find_what_one_search_finds(model
 
 @pytest.mark.slow
 def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(model):
-    """alpha, temperature, top_p, the seed and the extra length are tensors of one compiled search."""
+    """alpha, temperature, top_k, top_p, the seed and the extra length are tensors of one compiled search."""
     rows_BS, sizes = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
     engine, compiled = ModelEngine(model), set()
     for settings in (
         SearchSettings(beam_size=3), SearchSettings(beam_size=3, alpha=2.0), SearchSettings(beam_size=3, alpha=0.0),
         SearchSettings(method="sample", seed=3, top_p=0.9), SearchSettings(method="sample", seed=-4, top_p=0.3),
         SearchSettings(method="sample", seed=2**40 + 3, temperature=0.2, top_p=0.99),
+        SearchSettings(method="sample", seed=3, top_k=2), SearchSettings(method="sample", seed=4, top_k=7),
     ):  # fmt: skip
         for extra in (EXTRA, 1):
             search = engine.search(settings, extra)
@@ -137,18 +141,40 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
                 chain.from_iterable(BatchQueue(search, sizes, 99).run([(np.arange(4), rows_BS)], np.arange(4)))
             )
             check_found(found, in_one_go(model, settings, rows_BS, length=9 + extra, extra=extra))
-    assert len(compiled) == 2
+    assert len(compiled) == 3
+
+
+class Constant:
+    """A model that answers at once, and compiles little; it may be told to wait for a gate, and when."""
+
+    autoregressive, variables, spec = False, (), moods().spec()
+
+    def __init__(self):
+        self.gate, self.begun = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def __call__(self, features):
+        self.begun.set()
+        assert self.gate.wait(LIMIT_S)
+        return ops.zeros((ops.shape(features["inputs"])[0], 3))
+
+
+def test_while_a_search_is_compiled_others_are_found():
+    model = Constant()
+    engine, (first, second) = ModelEngine(model), (SearchSettings(method="greedy", min_length=n) for n in (0, 1))
+    expected = engine.search(first, 1)
+    model.gate.clear()
+    model.begun.clear()
+    compiling = start_thread(engine.search, second, 1)
+    assert model.begun.wait(LIMIT_S)
+    assert engine.search(first, 1) is expected
+    assert not model.gate.is_set()
+    model.gate.set()
+    join_all(compiling)
 
 
 def test_searches_are_kept_up_to_a_number():
-    """The one that was not asked for longest goes first. A model that answers at once compiles little."""
-
-    class Constant:
-        autoregressive, variables, spec = False, (), moods().spec()
-
-        def __call__(self, features):
-            return ops.zeros((ops.shape(features["inputs"])[0], 3))
-
+    """The one that was not asked for longest goes first."""
     engine = ModelEngine(Constant())
     many = [SearchSettings(method="greedy", min_length=least) for least in range(MOST_SEARCHES + 1)]
     first, second, *_ = [engine.search(settings, 1) for settings in many[:-1]]

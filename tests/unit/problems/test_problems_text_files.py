@@ -16,7 +16,7 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
-from t2t.problems.line_shards import every_shard
+from t2t.problems.line_shards import count_blocks
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.names import get_problem
@@ -87,6 +87,9 @@ def test_without_any_flag_it_can_be_listed_but_not_generated(samples):
     problem = Text2TextFiles()
     assert problem.splits == ("train", "dev")
     assert problem.requirements().startswith("--train_source=FILE, --train_target=FILE")
+    for value in (["a"], 3):
+        with refused(f"train_source={value!r}:", type(value).__name__, "text,", "commas"):
+            Text2TextFiles(train_source=value)
     with refused("--train_source=FILE,"):
         samples(problem, "train")
 
@@ -122,7 +125,7 @@ def test_files_of_patterns_are_paired_by_what_the_wildcards_match(tmp_path, sour
     problem = Text2TextFiles(**named, dev_source=f"{tmp_path}/en", dev_target=f"{tmp_path}/fr")
     pairs = [tuple(tmp_path / f"{stem}.{end}" for end in sides.values()) for stem in expected.split()]
     assert problem.files_of("train") == pairs
-    every_shard(problem.files_of("train"), "train", source)
+    count_blocks(lambda: problem.files_of("train"), "train", source)
     logged = [record.getMessage() for record in caplog.records]
     assert [[str(path) in line for path in pair] for line, pair in zip(logged, pairs, strict=True)] == [
         [True] * 3
@@ -356,6 +359,18 @@ def test_data_remember_each_file_and_each_is_cut_once(corpus, cuts):
     }  # fmt: skip
     assert manifest.split("train").examples == 60
     assert len(cuts) == 4  # three pairs to learn from and one to evaluate on
+
+
+def test_files_are_not_listed_again_for_each_shard(corpus):
+    listed = []
+
+    class Listing(Text2TextFiles):
+        def files_of(self, split):
+            listed.append(split)
+            return super().files_of(split)
+
+    generate(Listing(**options(), vocab_kind="byte"), "data", corpus, workers=1)
+    assert Counter(listed) == {"train": 1, "dev": 2}, "dev is one shard, which is read as a whole"
 
 
 def test_one_file_more_or_another_content_is_other_data_and_files_that_have_moved_are_not(corpus):

@@ -28,6 +28,7 @@ NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
     (lambda: t2t.train(*NAMES, evl_every=3), "t2t.train 'evl_every' eval_every"),
     (lambda: t2t.train(*NAMES, local_eval_frequency=3), "eval_every"),
     (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size' hparams={'batch_size':"),
+    (lambda: t2t.train(*NAMES, lr=3), "'lr' hparams={'learning_rate':"),
     (lambda: t2t.train(*NAMES, vocab_size=3), "problem_options={'vocab_size':"),
     (lambda: t2t.load("x", chekpoint=3), "t2t.load 'chekpoint' checkpoint?"),
     (lambda: t2t.load(), "t2t.load 'output_dir' checkpoint"),

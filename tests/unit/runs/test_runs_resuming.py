@@ -50,7 +50,11 @@ def test_the_output_directory_alone_names_the_run(folder):
 def test_without_a_run_nothing_is_remembered(tmp_path):
     for where in ("", str(tmp_path / "nowhere")):
         request = Request(problem="p", output_dir=where)
-        assert fill_from_run(request) is fill_from_start(request, where) is request
+        assert fill_from_run(request) is fill_from_start(request, "") is request
+    with refused("--model,", "--hparams_set:", f"--warm_start_from={where}"):
+        fill_from_start(request, where)
+    named = dataclasses.replace(request, model="m", hparams_set="s")
+    assert fill_from_start(named, where) is named
     assert recorded_settings(tmp_path / "nowhere", {"eval_steps": 3}) == {"eval_steps": 3}
 
 

@@ -20,7 +20,7 @@ from t2t.runs.engine_comparison import compare_engines
 from t2t.runs.ensembles import load_ensemble
 from t2t.runs.exporting import _trial_inputs, export_run
 from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, resolve_best_metric
-from t2t.runs.run_checks import check_distillation, check_own_checkpoints, set_batch_size
+from t2t.runs.run_checks import check_distillation, check_own_checkpoints, long_warmup, set_batch_size
 from t2t.runs.settings import Settings
 from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -44,6 +44,26 @@ def test_what_cannot_be_distilled_is_said(problem, features, about, tmp_path):
     record = RunRecord(problem=problem, model="transformer", hparams_set="transformer_tiny", hparams={}, spec=spec)
     with refused(f"{problem}:", *about):
         check_distillation(RunDir(tmp_path, record), problem, str(tmp_path), str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize(("schedule", "warmup", "last", "changes"), [
+    ("noam", 4000, 1500, "learning_rate_schedule=linear,learning_rate=0.0056,learning_rate_warmup_steps=150"),
+    ("rsqrt_decay", 10_000, 19_999, "learning_rate_schedule=linear,learning_rate=0.01,learning_rate_warmup_steps=1999"),
+    ("inverse_sqrt", 2000, 1500, "learning_rate_warmup_steps=150"),
+    ("constant", 3, 5, "learning_rate_warmup_steps=1"),
+    *[(schedule, 400, 800, "") for schedule in ("linear", "cosine", "noam")],
+    ("linear", 1, 1, ""),
+])  # fmt: skip
+def test_a_warm_up_of_more_than_half_of_the_updates_is_warned_of(schedule, warmup, last, changes):
+    """Of noam with 8 channels the highest rate is (8 * 4000)^-0.5; what is advised needs no warning."""
+    hparams = tiny_hparams(
+        learning_rate_schedule=schedule, learning_rate=1.0, learning_rate_warmup_steps=warmup, train_steps=last
+    )
+    said = long_warmup(hparams)
+    assert said.rpartition("--hparams=")[2] == changes
+    assert not said or {f"learning_rate_warmup_steps={warmup}:", f"{last:,}", f"{2 * warmup:,}"} <= set(said.split())
+    assert not long_warmup(hparams.override(changes))
+    assert not long_warmup(hparams.replace(train_steps=2 * warmup))
 
 
 def test_each_problem_has_a_batch_size_or_all_have_one():

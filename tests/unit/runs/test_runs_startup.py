@@ -57,20 +57,26 @@ def test_threads_that_start_it_together_leave_stderr_as_it_was(capfd):
     assert capfd.readouterr().err == "after\n"
 
 
-def test_python_functions_start_tensorflow_without_a_line():
+def test_python_functions_start_tensorflow_without_a_line_and_use_their_own_types(tmp_path):
     """The function fails after TensorFlow is loaded; starting a device then would also print messages."""
     code = (
         "import t2t\n"
         "try:\n    t2t.export_model('nowhere', 'folder')\n"
         "except t2t.UserError as error:\n    print('nowhere' in str(error))\n"
         "import tensorflow as tf\n"
-        "print(int(tf.constant(1)))"
+        "print(int(tf.constant(1)))\n"
+        "from tests.builders import batch, tiny_transformer, total_loss\n"
+        "model = tiny_transformer()\n"
+        "import keras\n"
+        "print(total_loss(model, batch())[0] > 0, model.dtype, keras.config.image_data_format())"
     )
+    (tmp_path / "keras.json").write_text('{"floatx": "float16", "image_data_format": "channels_first"}')
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["KERAS_HOME"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     )
-    assert (done.stdout, done.stderr) == ("True\n1\n", "")
+    assert (done.stdout, done.stderr) == ("True\n1\nTrue float32 channels_last\n", "")
 
 
 def test_a_module_starts_without_a_package_that_is_imported_later(tmp_path, monkeypatch):

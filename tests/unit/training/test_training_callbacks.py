@@ -19,7 +19,7 @@ from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
-from t2t.training.callbacks.progress import ShowProgress
+from t2t.training.callbacks.progress import EstimateTime, ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.trainer import DivergedError
 from t2t.training.workers import WorkerLostError
@@ -168,6 +168,19 @@ def test_the_time_of_updates_counts_and_that_of_saving_and_evaluating_does_not(e
     hooks = CallEpochHooks(run, [keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: clock.take(1000.0))], every)
     run.fit([showing, saving, evaluating, hooks, hooks.ending])
     assert [logs["tokens_per_second"] for logs in reports if logs] == [1.5] * 4
+
+
+@pytest.mark.parametrize(("update", "last", "said"), [
+    (0, 91, ["about 3 min for 91 updates "]), (10, 40, ["about 60 s for the remaining 30 updates "]), (0, 2, []),
+])  # fmt: skip
+def test_how_long_training_takes_is_said_once_the_first_updates_are_timed(update, last, said):
+    """Updates of 2 s each; the first one waits 100 s for its batches, another is held up for 50 s."""
+    clock, lines, waits = Clock(), [], {update: 100.0, update + 2: 50.0}
+    run = trainer(Asynchronous(clock), train_steps=last, update=update, clock=lambda: clock.now)
+    waiting = keras.callbacks.LambdaCallback(on_train_batch_begin=lambda batch, logs: clock.take(waits.get(batch, 0.0)))
+    estimate = EstimateTime(run, True, lambda: "1 GiB", lines.append, clock=lambda: clock.now, least_seconds=55.0)
+    run.fit([estimate, waiting])
+    assert [line[line.index("about") :] for line in lines] == [f"{one}here, without evaluations; 1 GiB" for one in said]
 
 
 # === Evaluation ===

@@ -18,7 +18,7 @@ from t2t.training import loss_scale
 from t2t.training.cost import UpdateCost, update_cost
 from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import LossScale
-from t2t.training.memory import estimate
+from t2t.training.memory import estimate, memory_limit, peak_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.tensorflow.distribute import build_strategy
@@ -168,6 +168,21 @@ def test_memory_counts_what_there_is_and_is_told_in_one_line():
     np.testing.assert_allclose(large.activations / small.activations, 2.0, rtol=0.1)
     assert all(f"{part} 0 MiB" in str(small) for part in ("weights", "optimizer", "gradients"))
     assert len(str(small).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "path", "limit"), [
+    ("4:cpu,cpuacct:/\n5:memory:/of/the/host\n0::/", "memory/memory.limit_in_bytes", 1000),
+    ("0::/slice/job", "slice/memory.max", 1000),
+    ("0::/slice/job", "slice/job/memory.max", "max"),
+    ("4:cpu:/job", "cpu/job/memory.max", 1000),
+])  # fmt: skip
+def test_the_memory_of_a_container_is_that_of_its_control_group(name, path, limit, tmp_path):
+    for file, text in (("proc/self/cgroup", name), (f"sys/fs/cgroup/{path}", limit)):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(f"{text}\n")
+    of_machine = memory_limit(tmp_path / "none")
+    assert memory_limit(tmp_path) == (limit if limit == 1000 and not path.startswith("cpu/") else of_machine)
+    assert 2**20 < peak_memory() < of_machine
 
 
 # === Cost, against a count by hand, product by product ===

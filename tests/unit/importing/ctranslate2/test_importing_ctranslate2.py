@@ -14,7 +14,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
-from t2t.layers.positions import sinusoids
+from t2t.layers.sinusoids import sinusoids
 from t2t.text.vocabulary_files import save_encoders
 from tests.builders import numpy, tiny_hparams
 from tests.errors import refused
@@ -72,7 +72,8 @@ NETWORKS = {
     "rotations, shared keys and RMS norms": {
         "rotary_dim": 0, "rms_norm": True, "kv_heads": 1, "activation": theirs.activation("GELUSigmoid"),
     },
-    "computed positions": {"first_position": 1},
+    "computed positions, a decoder of other sizes": {"first_position": 1, "decoder": (4, 20)},
+    "shared keys, a decoder of other heads": {"encodings": TABLE, "kv_heads": 1, "decoder": (4, 12)},
     "positions from 1": {"encodings": sinusoids(theirs.POSITIONS, theirs.WIDTH, "split", 1), "first_position": 1},
     "positions from 2": {"encodings": sinusoids(theirs.POSITIONS, theirs.WIDTH, "split", 2), "first_position": 2},
     "norms of embeddings": {"encodings": TABLE, "layernorm_embedding": True},
@@ -284,6 +285,7 @@ WHISPER = b"\x06\0\0\0\x0c\0WhisperSpec\0" + bytes(12)
         (without("target_vocabulary.json"), ["shared_vocabulary.json", "target_vocabulary.json"]),
         (without("model.bin"), ["--model_dir=", "model.bin"]),
         (instead("model.bin", "model.bin", b"none"), ["model.bin", int.from_bytes(b"none", "little")]),
+        (instead("model.bin", "model.bin", b"\3\0\0\0" + WHISPER[4:]), ["model.bin", 3, 4, 6]),
         (instead("model.bin", "model.bin", WHISPER), ["model.bin", "WhisperSpec", "TransformerSpec"]),
         (instead("source_vocabulary.txt", "source_vocabulary.json", b"\xff\n"), ["source_vocabulary.txt", "UTF-8"]),
         (sources("<unk>", 7), ["source_vocabulary.json"]),
@@ -308,7 +310,8 @@ def second_positions(spec):
 
 
 def other_heads(spec):
-    spec.encoder.num_heads = np.int16(1)
+    for layer in spec.encoder.layer:
+        vars(layer.self_attention)["head_dim"] = np.int32(3)
 
 
 def fewer_rows(spec):
@@ -320,7 +323,7 @@ def fewer_rows(spec):
     ("settings", "edit", "quantization", "named"),
     [
         ({"encodings": TABLE}, other_positions, None, ["encoder", "decoder", "positions"]),
-        ({"encodings": TABLE}, other_heads, None, ["model.bin", "encoder/num_heads=1,", "decoder/num_heads=2;"]),
+        ({"encodings": TABLE}, other_heads, None, ["model.bin", 6, 8]),
         ({"encodings": TABLE}, fewer_rows, None, ["encoder/layer_0/self_attention/linear_0/weight", 20, 24]),
         ({"rotary_dim": 0}, second_positions, None, ["model.bin", "positions=rotary"]),
         ({"encodings": TABLE, "activation": 6}, None, None, ["model.bin", "activation=6", "alibi=0"]),

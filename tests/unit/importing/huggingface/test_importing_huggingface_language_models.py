@@ -140,6 +140,16 @@ def test_a_language_is_asked_for_by_name(imported):
             loaded.with_languages("", "en_XX")
 
 
+def test_a_shared_table_may_have_the_name_of_a_copy(tmp_path):
+    model = model_of(tmp_path, "nllb")
+
+    def edit(_, tensors):
+        tensors["lm_head.weight"] = tensors.pop("model.shared.weight")
+
+    theirs.write_model(model.model, "nllb", edit)
+    assert not model.read().unused
+
+
 # === Languages and settings in files ===
 
 

@@ -59,7 +59,10 @@ def test_targets_have_the_same_probabilities(imported):
     check_scores(loaded, [pair], [check_probabilities(loaded, values, tensors, *ids)])
 
 
-def test_two_vocabularies_have_a_table_each(model):
+@pytest.mark.parametrize(
+    "tables", [["model.decoder.embed_tokens.weight", "lm_head.weight"], ["lm_head.weight"]], ids=["both", "one"]
+)
+def test_two_vocabularies_have_a_table_each(model, tables):
     """The target vocabulary has fewer pieces in another order; padding has the same id in both."""
 
     def edit(values, tensors):
@@ -75,15 +78,23 @@ def test_two_vocabularies_have_a_table_each(model):
         rng, shape = np.random.default_rng(7), (len(pieces), shared.shape[1])
         own = rng.normal(size=shape).astype(np.float32)
         own[table["<pad>"]] = 0.0
-        tensors["model.decoder.embed_tokens.weight"] = tensors["lm_head.weight"] = own
+        tensors |= dict.fromkeys(tables, own)
         tensors["final_logits_bias"] = rng.normal(size=(1, len(pieces))).astype(np.float32)
 
     values, tensors = marian.write_model(model.model, edit)
+    tensors["model.decoder.embed_tokens.weight"] = tensors["lm_head.weight"]
     loaded, _ = model.build()
     check_probabilities(loaded, values, tensors, [5, 9, 3, 0], [4, 7, 21, 0])
     encoders = loaded.problem.encoders
     assert not loaded.problem.spec().shared_vocabulary
     assert encoders["targets"].vocab_size == values["decoder_vocab_size"] != encoders["inputs"].vocab_size
+
+
+def test_a_decoder_of_other_heads_and_another_inner_width(model):
+    written = marian.write_model(model.model, decoder_attention_heads=4, decoder_ffn_dim=20)
+    loaded, read = model.build()
+    check_probabilities(loaded, *written, [5, 9, 3, 0], [4, 7, 21, 0])
+    assert (read.hparams.num_decoder_heads, read.hparams.decoder_filter_size) == (4, 20)
 
 
 # === Search ===
@@ -149,6 +160,13 @@ def test_search_settings_that_have_no_hparam_are_named(model, search, said):
     assert [said in text for text in model.read().warnings] == [True] * bool(said)
 
 
+def test_search_settings_that_an_hparam_cannot_have_are_left_out(model):
+    marian.write_model(model.model, length_penalty=-0.5, num_beams=0, no_repeat_ngram_size=3)
+    found = model.report().run
+    assert (found.hparams.alpha, found.hparams.beam_size, found.hparams.no_repeat_ngram_size) == (1.0, 6, 3)
+    assert [["alpha=-0.5" in text, "beam_size=0" in text] for text in found.warnings] == [[False, True], [True, False]]
+
+
 # === The report, and other files of weights ===
 
 
@@ -180,6 +198,19 @@ def test_a_pytorch_file_gives_the_same_run(model, imported, monkeypatch):
     assert all(name in report.lines()[-1] for name in copies)
     for variable in loaded.model.variables:
         np.testing.assert_array_equal(report.run.weights[variable.path.partition("/")[2]], numpy(variable))
+
+
+@pytest.mark.parametrize("name", ["lm_head", "model.decoder.embed_tokens", "model.encoder.embed_tokens"])
+def test_a_shared_table_may_have_the_name_of_a_copy(model, imported, name):
+    """Of tensors that share memory, `safetensors.torch.save_model` and Accelerate keep one."""
+
+    def edit(_, tensors):
+        tensors[f"{name}.weight"] = tensors.pop("model.shared.weight")
+
+    marian.write_model(model.model, edit)
+    expected, found = imported[-1].run.weights, model.read().weights
+    assert found.keys() == expected.keys()
+    np.testing.assert_array_equal(found["target_embedding/table"], expected["target_embedding/table"])
 
 
 def test_shards_are_read(model):
@@ -216,9 +247,9 @@ def nonzero_padding(values, tensors):
         (put("final_logits_bias", [[1]]), ["model.shared.weight", 1]),
         (setting(activation_function="tanh"), ["activation_function='tanh'", "'swish'"]),
         (setting(scale_embedding=False, normalize_before=True), ["scale_embedding=False", "normalize_before=True"]),
-        (setting(decoder_ffn_dim=3), ["encoder_ffn_dim=12", "decoder_ffn_dim=3"]),
+        (setting(decoder_attention_heads=3), ["num_decoder_heads=3", 8]),
         (setting(encoder_layers=0), ["config.json", "encoder_layers=0"]),
-        (setting(decoder_ffn_dim=[]), ["encoder_ffn_dim=12", "decoder_ffn_dim=[]"]),
+        (setting(decoder_ffn_dim=[]), ["config.json", "decoder_ffn_dim=[]", "int"]),
         (setting(num_beams=float("inf")), ["num_beams=inf"]),
         (setting(model_type=["marian"]), ["config.json", "model_type=['marian']"]),
         (setting(dropout="much"), ["dropout='much'"]),

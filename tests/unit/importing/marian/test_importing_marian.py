@@ -79,7 +79,7 @@ FORMS = {
     "one table of embeddings, rms norms, gelu": (
         {
             "tied_embeddings_all": False, "tied_embeddings_src": True, "transformer_postprocess": "dar",
-            "transformer_ffn_activation": "gelu", "transformer_decoder_dim_ffn": 12,
+            "transformer_ffn_activation": "gelu", "transformer_decoder_dim_ffn": 20,
         },
         None,
     ),
@@ -127,9 +127,9 @@ def test_words_are_read_whatever_yaml_makes_of_them(model, write):
 # === Errors ===
 
 
-def archive(**arrays):
+def archive(save=np.savez, **arrays):
     content = io.BytesIO()
-    np.savez(content, **arrays)
+    save(content, **arrays)
     return content.getvalue()
 
 
@@ -147,7 +147,7 @@ before_norms = functools.partial(
         (setting(transformer_preprocess="n"), ["'n'", "'an'"]),
         (before_norms(version="v1.9.5 abc"), ["v1.9.5", "1.11"]),
         (setting(transformer_postprocess_emb="n"), ["transformer-postprocess-emb='n'"]),
-        (setting(transformer_decoder_dim_ffn=5), ["transformer-decoder-dim-ffn=5", 12]),
+        (setting(transformer_decoder_dim_ffn="x"), ["transformer-decoder-dim-ffn='x'"]),
         (setting(lemma_dim_emb=4), ["lemma-dim-emb=4"]),
         (setting(enc_depth="x"), ["enc-depth='x'"]),
         (setting(tied_embeddings_all=False, tied_embeddings_src=True), ["decoder_ff_logit_out_Wt"]),
@@ -168,12 +168,18 @@ def test_another_network_is_refused(model, write, edit, named):
         ("model.npz", b"none", ["model.npz"]),
         ("model.npz", None, ["model.npz"]),
         pytest.param("model.npz", archive(Wemb=np.ones((SIZE, 8))), ["special:model.yml"], id="model.npz-no settings"),
+        pytest.param(
+            "model.npz", archive(np.savez_compressed, Wemb=np.zeros(10**6, np.int8)), ["model.npz", 16], id="packed"
+        ),
+        pytest.param("model.npz", archive(Wemb=np.array(["a"])), ["Wemb.npy"], id="no-numbers"),
         ("vocab.yml", b"the 4\n", ["vocab.yml", "'the"]),
         ("vocab.yml", b"</s>: 0\n<unk>: 0\n", ["vocab.yml", 2]),
         ("vocab.yml", b"a: 0\n<unk>: 1\n", ["vocab.yml", "</s>"]),
         ("vocab.yml", b"\xff: 0\n", ["vocab.yml", "UTF-8"]),
         ("vocab.yml", None, ["vocab.yml"]),
         ("decoder.yml", b"a line", ["decoder.yml", "'a"]),
+        ("decoder.yml", b"vocabs: " + b"[" * 9999 + b"]" * 9999, ["decoder.yml"]),
+        ("decoder.yml", b"beam-size: 3\n- a\n", ["decoder.yml", "'-"]),
         ("decoder.yml", b"vocabs:\n- a.yml\n", ["decoder.yml", "['a.yml']", 2]),
         ("decoder.yml", b"vocabs:\n- vocab.yml\n- other.yml\n", ["vocab.yml", "other.yml"]),
         ("decoder.yml", b"vocabs:\n- a.fsv\n- vocab.yml\n", ["a.fsv"]),
