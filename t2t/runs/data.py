@@ -25,7 +25,7 @@ from t2t.files.remote.mirror import exists, publish
 from t2t.problems.base import Problem, Source
 from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import TextProblem
-from t2t.runs.names import Request, get_problem, problems_of, split_request
+from t2t.runs.names import Request, check_declared, get_problem, problems_of, split_request
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
@@ -49,6 +49,7 @@ class OpenData:
 def check_data_options(request: Request) -> None:
     """Raises UserError for a problem option that only training reads; also raises as `problems_of`."""
     for problem in problems_of(request):
+        check_declared(problem)
         changed = problem.options.changed()
         for name in problem.options.training_names():
             if name in changed:
