@@ -302,7 +302,7 @@ MISTAKES = {
     ),
     # Modules
     "a syntax error": ("data", "def f(:\n", "__init__.py:1: SyntaxError:"),
-    "a library that is not installed": ("data", "import tensor2tensor\n", "__init__.py:1: 'tensor2tensor';"),
+    "a library that is not installed": ("data", "import fairseq\n", "__init__.py:1: 'fairseq';"),
 }  # fmt: skip
 
 WARNED = {
