@@ -25,7 +25,7 @@ from t2t.files.remote.mirror import exists, publish
 from t2t.problems.base import Problem, Source
 from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import TextProblem
-from t2t.runs.names import Request, get_problem, problems_of, split_request
+from t2t.runs.names import Request, check_declared, get_problem, problems_of, split_request
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
@@ -49,6 +49,7 @@ class OpenData:
 def check_data_options(request: Request) -> None:
     """Raises UserError for a problem option that only training reads; also raises as `problems_of`."""
     for problem in problems_of(request):
+        check_declared(problem)
         changed = problem.options.changed()
         for name in problem.options.training_names():
             if name in changed:
@@ -59,15 +60,21 @@ def check_data_options(request: Request) -> None:
 
 
 def generate_all(
-    request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+    request: Request,
+    seed: int = DATA_SEED,
+    once_forked: Callable[[], object] | None = None,
+    workers: int | None = None,
 ) -> list[Manifest]:
     """Generates the data of each problem of a request; returns the manifests.
 
     `once_forked` is called once the workers of the last problem exist: it may load libraries that prevent forking.
+    `workers` is the number of processes, None for one per core.
     """
     *others, last = split_request(request)
-    made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
-    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked)]
+    made = [
+        generate_data(part, get_problem(part.problem, part.problem_options), seed, workers=workers) for part in others
+    ]
+    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked, workers)]
 
 
 def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) -> Request:
@@ -113,24 +120,30 @@ def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> I
 
 
 def generate_data(
-    request: Request, problem: Problem, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+    request: Request,
+    problem: Problem,
+    seed: int = DATA_SEED,
+    once_forked: Callable[[], object] | None = None,
+    workers: int | None = None,
 ) -> Manifest:
     """Generates the data of a problem unless it exists; see `generate`."""
     problem = _use_recorded_options(request, problem)
-    return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
+    folders = request.data_folder, request.tmp_folder
+    return generate(problem.stored, *folders, seed=seed, workers=workers, once_forked=once_forked)
 
 
-def generate_parts(request: Request, seed: int, shard: str) -> None:
+def generate_parts(request: Request, seed: int, shard: str, workers: int | None = None) -> None:
     """Generates the shards of one task of an array job, for each problem of a request.
 
     Args:
         request: has the problems and folders.
         seed: of the generator.
         shard: `K/N`, see `parse_task`.
+        workers: number of processes; None for one per core.
     """
     task, tasks = parse_task(shard)
     for part, problem in stored_problems(request):
-        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks)
+        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks, workers)
 
 
 def merge_all(request: Request, seed: int) -> list[Manifest]:
