@@ -15,7 +15,7 @@ from t2t.text.bpe import BPE_HEADER
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.piece_table import HEADER
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.word_list import UNKNOWN
+from t2t.text.word_list import RESERVED, UNKNOWN
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -139,9 +139,9 @@ def _kind_of(content: bytes) -> str | None:
 
 
 def _has_numbers(content: bytes) -> bool:
-    """Returns whether the last lines of a list of words, UNK excepted, end in counts or scores."""
+    """Returns whether the last words of a list have counts or scores behind them."""
     lines = [line.strip() for line in content.rstrip().rsplit(b"\n", 5)[1:]]
-    words = [line for line in lines if line.decode("utf-8", "replace") not in UNKNOWN]
+    words = [line for line in lines if line.decode("utf-8", "replace") not in (*RESERVED, *UNKNOWN)]
     return bool(words) and all(re.fullmatch(rb"\S+[ \t]+-?[0-9][0-9.e-]*", line) for line in words)
 
 

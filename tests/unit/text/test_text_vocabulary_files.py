@@ -131,9 +131,7 @@ def test_a_subword_vocabulary_that_is_read_can_be_saved_under_its_fingerprint(tm
     assert theirs.encode("one cat, UND") == BUILT["subword"].encode("one cat, UND"), "ids do not depend on quotes"
 
 
-@pytest.mark.parametrize(
-    "content", ["one 12\ntwo 7\n", "one\t-2.5\ntwo\t-3.1e1\n", "<pad>\n<EOS>\none 5\ntwo 3\nUNK\n"]
-)
+@pytest.mark.parametrize("content", ["one 12\ntwo 7\n", "one\t-2.5\ntwo\t-3e1\n", "<pad>\n<EOS>\none 5\ntwo 3\nUNK"])
 def test_words_with_counts_are_refused_with_a_command_whose_list_is_read(content, tmp_path):
     (tmp_path / "dict.txt").write_text(content)
     with refused(tmp_path / "dict.txt", "<pad>", "<EOS>", "UNK:") as error:
