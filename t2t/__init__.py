@@ -7,6 +7,7 @@ problems are imported at first use: `import t2t` loads neither TensorFlow nor Ke
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from t2t.compat.tensor2tensor.finder import install
 from t2t.runs.api import generate_data, registered, train
 from t2t.runs.trained_api import distill, export_model, learn_shortlist, load
 
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from t2t.tuning.api import tune as tune
 
 __version__ = "0.1.0"
+
+install()  # of `tensor2tensor`, for plug-ins and notebooks that import it
 
 _MODULES = {
     "t2t.runs.model_check": ("check_model",),

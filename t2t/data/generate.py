@@ -144,7 +144,9 @@ def open_plan(
 
     def source(use: str) -> Source:
         rng = random.Random(seed_of(identity.seed, use))
-        return Source(tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=call_each)
+        return Source(
+            tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=call_each, data_dir=partial.parent
+        )
 
     problem = copy.copy(problem)
     encoders = problem.build_encoders(source("vocabulary"))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from t2t.errors import MachineError, one_line
+from t2t.files.zoo import check_outside_zoo
 
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders, which are never read."""
@@ -120,8 +121,10 @@ def made_folder(path: Path) -> Iterator[None]:
 
     Raises:
         OSError: a folder cannot be made.
+        UserError: it is in a zoo.
     """
     path = Path(path)
+    check_outside_zoo(path)
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:

@@ -147,8 +147,6 @@ def _import_hint(folder: Path, error: BaseException) -> str:
     top, _, rest = error.name.partition(".")
     if top == folder.resolve().name and not has_own_name(folder):
         return f"; the folder has the name of another module: import from it by 'from .{rest} import ...', or rename it"
-    if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
-        return f"; {top} lies in that folder: import it by 'from . import {top}'"
     return ""
 
 

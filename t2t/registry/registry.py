@@ -81,6 +81,10 @@ class Registry(Generic[T]):
         """Makes `name` another name of `target`; listings show it as such."""
         self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
 
+    def say_missing(self, name: str, advice: str) -> None:
+        """Sets what is said where `name`, which cannot be registered, is asked for."""
+        self._missing[name] = advice
+
     def get(self, name: str) -> T:
         """Returns the object registered as `name`; imports its module if needed.
 
@@ -240,9 +244,9 @@ class Registry(Generic[T]):
 
 
 def _caller() -> str:
-    """Returns `file:line` of the code that called the registry."""
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename in (__file__, contextlib.__file__) and frame.f_back is not None:
+    """Returns `file:line` of the code that called the registry, itself or by Tensor2Tensor's names."""
+    frame, compat = sys._getframe(2), str(Path(__file__).parents[1] / "compat")
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((__file__, contextlib.__file__, compat)):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

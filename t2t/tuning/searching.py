@@ -8,6 +8,7 @@ from typing import Any
 from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
@@ -60,6 +61,7 @@ def search(asked: StudyRequest) -> StudyResult:
         UserError: a wrong name, range or objective, no data, another study in the folder, or all first trials failed.
         MachineError: the folder cannot be written.
     """
+    check_outside_zoo(asked.folder, "study")
     request = dataclasses.replace(asked.request, overrides=join_overrides((asked.hparams, asked.decode)))
     check_names(request)
     hparams, named_set = build_hparams(request)

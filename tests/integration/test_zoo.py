@@ -4,6 +4,7 @@ If a test of what a run holds fails after a change of the network or of formats,
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -15,11 +16,14 @@ from t2t.checkpoints.arrays import parse_arrays
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import datagen, decoder
 from t2t.files.zoo import PACKAGE
 from t2t.runs.names import get_hparams
+from tests.in_process import call
 from tests.readme import PHRASES, ROOT
 
 NAME = "zoo:ende_numbers"
+SCORES = ("accuracy_per_sequence", "BLEU")
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +96,13 @@ def test_nothing_is_written_beside_it(translator, tmp_path, monkeypatch):
     assert [best.text for (best,) in fast.translate(texts)] == [best.text for (best,) in translator.translate(texts)]
     assert {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")} == before
     assert list(tmp_path.rglob("model.bin"))
+
+
+@pytest.mark.slow  # that the card says how good the run is: it decodes two thousand phrases
+def test_the_card_has_the_scores_of_its_run(tmp_path):
+    call(datagen, problem="translate_ende_numbers", data_dir=tmp_path)
+    card = (PACKAGE / "ende_numbers/README.md").read_text(encoding="utf-8")
+    for split in ("dev", "test"):
+        printed = call(decoder, output_dir=NAME, data_dir=tmp_path, decode_split=split, decode_to_file=tmp_path / split)
+        exact, bleu = (float(re.search(rf"{name} = ([\d.]+)", printed.out)[1]) for name in SCORES)
+        assert f"| {split} | {exact:.1%} of 1,000 | {bleu:.2f} |" in card
