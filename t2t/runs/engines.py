@@ -188,11 +188,15 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     texts = _texts(run, translator.problem.name)
     made = [[*marks.input_start, *ids] for ids in _random_ids(rng, spec.inputs.vocab_size, ASKED, longest)]
     asked = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made
+
+    def read(rows: Ids) -> Ids:
+        return [list(row) for row in translator.input_rows([ids[:longest] for ids in rows])]
+
     lengthy = [_some_ids(rng, size.vocab_size, min(_LONG, longest)) for size in (spec.inputs, spec.targets)]
     given = _random_ids(rng, spec.targets.vocab_size, _MADE, translator.longest_target - len(marks.output_start))
     return Questions(
-        search_rows=translator.input_rows([ids[: min(_LONG, longest)] for ids in asked]),
-        score_rows=translator.input_rows([ids[:longest] for ids in [*made[:_MADE], lengthy[0]]]),
+        search_rows=read([ids[:_LONG] for ids in asked]),
+        score_rows=read([*made[:_MADE], lengthy[0]]),
         targets=[[*marks.output_start, *ids, EOS_ID] for ids in [*given, lengthy[1]]],
     )
 

@@ -84,7 +84,11 @@ def test_commands_write_nothing_to_it(command, flags, about):
 def test_functions_write_nothing_to_it(call_of):
     with refused(NAME):
         call_of()
-    assert {path.name for path in (PACKAGE / "ende_numbers").iterdir() if path.is_dir()} == {"checkpoints", "vocab"}
+    assert {path.name for path in (PACKAGE / "ende_numbers").iterdir() if path.is_dir()} == {
+        "cache",
+        "checkpoints",
+        "vocab",
+    }
 
 
 def test_its_runs_are_listed(own):
