@@ -93,7 +93,7 @@ class PreprocessingPool:
         return self._receive() if self._begun is not None else None
 
     def _start(self) -> None:
-        log.info("subword sampling and the like: in %d processes, a window ahead of training", self._count)
+        log.info("sampled subwords: by %d process(es), a window ahead of training", self._count)
         for _ in range(self._count):
             child = subprocess.Popen(
                 [sys.executable, "-c", _CHILD],
