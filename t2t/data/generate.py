@@ -32,6 +32,7 @@ from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.worker_pool import WorkerPool
+from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
@@ -155,6 +156,11 @@ def open_plan(
 
     problem = copy.copy(problem)
     encoders = problem.build_encoders(source("vocabulary"))
+    if missing := [name for name in getattr(problem, "text_features", ()) if name not in encoders]:
+        raise UserError(
+            f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}; "
+            f"it must return one of {' and '.join(missing)}, too"
+        )
     problem.language_marks(encoders)  # data without a tag or language that reading it needs would be of no use
     records = save_encoders(partial, encoders)
     problem.with_encoders(read_encoders(partial, records, REMEDY))

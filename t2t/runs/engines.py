@@ -56,7 +56,7 @@ _FEWEST_TEXTS = 32
 _MADE = 32
 """Random inputs with given outputs that both engines score."""
 _LONGEST_MADE, _LONG = 24, 128
-"""Maximum ids of most random sequences; ids of two long ones, for positions."""
+"""Maximum ids of most random sequences; of texts and of two long random sequences, for positions."""
 
 
 def conversion_of(
@@ -191,7 +191,7 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     lengthy = [_some_ids(rng, size.vocab_size, min(_LONG, longest)) for size in (spec.inputs, spec.targets)]
     given = _random_ids(rng, spec.targets.vocab_size, _MADE, translator.longest_target - len(marks.output_start))
     return Questions(
-        search_rows=translator.input_rows([ids[:longest] for ids in asked]),
+        search_rows=translator.input_rows([ids[: min(_LONG, longest)] for ids in asked]),
         score_rows=translator.input_rows([ids[:longest] for ids in [*made[:_MADE], lengthy[0]]]),
         targets=[[*marks.output_start, *ids, EOS_ID] for ids in [*given, lengthy[1]]],
     )

@@ -42,6 +42,13 @@ def test_a_prompt_is_searched_as_the_run_does(client, translator):
     assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": length, "total_tokens": 3 + length}
 
 
+def test_each_prompt_has_as_many_choices_as_are_asked_for(client, translator):
+    prompts = ["", "a b", "c"]
+    choices = client.post(COMPLETIONS, json={"prompt": prompts, "n": 2}).json()["choices"]
+    expected = [one.text for row in translator.translate(prompts, 2) for one in (row * 2)[:2]]
+    assert [(one["index"], one["text"]) for one in choices] == list(enumerate(expected))
+
+
 def test_the_last_message_of_the_user_is_answered(client, translator):
     messages = [{"role": "system", "content": "Translate."}, *message("h"), {"role": "assistant", "content": "g"}]
     parts = [{"type": "text", "text": "a b"}, {"type": "text", "text": " c"}]
