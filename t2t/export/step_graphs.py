@@ -230,13 +230,21 @@ Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
     def _text_example(self) -> str:
         script = shlex.quote(str(self.job.folder.resolve() / SCRIPT))
         return f"""
-`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs numpy, {self.needs} and t2t, for
-the vocabularies alone; it loads no TensorFlow.
+`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs {self._packages()}.
 
 ```bash
 echo {shlex.quote(example_text(self.translator))} | python {script}
 ```
 """
+
+    def _packages(self) -> str:
+        encoders = self.translator.problem.encoders
+        read = {encoder.kind for name, encoder in encoders.items() if name != TARGETS or encoder.kind != "label"}
+        pieces = ["sentencepiece"] if read & {"sentencepiece", "piece_table"} else []
+        others = sorted(read - graph_script.VOCABULARIES.keys())
+        own = [f"t2t, for the vocabulary of kind {' and '.join(others)} (it loads no TensorFlow)"] if others else []
+        *first, last = ["numpy", self.needs, *pieces, *own]
+        return f"{', '.join(first)} and {last}"
 
     def _array_example(self) -> str:
         shape, dtype = example_shape(self._model), self._inputs.dtype.name
