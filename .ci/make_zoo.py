@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Makes the trained runs that come with the package, `t2t/zoo/`, from nothing: `.ci/make_zoo.py`.
 
-Trains with the README's first line, stores the weights in 16 bits, compares the outputs of both, and writes the card.
+Trains with the README's first line, stores the weights in 16 bits, compares the outputs of both, and writes the card
+and what TensorFlow answers to a few inputs.
 `.ci/make_zoo.py FOLDER` takes a run and its data from FOLDER/run and FOLDER/data, where that line has made them.
 """
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 import sys
@@ -18,11 +20,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from t2t import load  # noqa: E402
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES  # noqa: E402
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir  # noqa: E402
 from t2t.checkpoints.store import CheckpointStore  # noqa: E402
 from t2t.cli import decoder  # noqa: E402
 from t2t.files.zoo import PACKAGE  # noqa: E402
+from t2t.inference.ctranslate2.cache import FOLDER, REFERENCE  # noqa: E402
 from tests.in_process import call  # noqa: E402
 from tests.readme import PHRASES, block, translate_quickstart  # noqa: E402
 
@@ -78,6 +82,20 @@ def decode(run: RunDir, data: Path, split: str, target: Path) -> tuple[list[str]
     return target.read_text(encoding="utf-8").splitlines(), *figures
 
 
+def keep_answers(run: RunDir) -> None:
+    """Keeps what TensorFlow answers beside the run, so that CTranslate2 is compared with it where the run is used.
+
+    The conversion itself depends on the version of CTranslate2; it is made at first use, in a moment.
+    """
+    for beam_size in (1, 4):
+        load(run.path, engine="auto").translate(["one"], beam_size=beam_size)
+    for path in (run.path / FOLDER / run.record.problem).iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif not path.name.endswith(REFERENCE):
+            path.unlink()
+
+
 def card(full: RunDir, packed: RunDir, data: Path, scratch: Path) -> str:
     """Returns the text that says how the run was made and how good it is."""
     record, same, phrases, rows = full.record, 0, 0, []
@@ -103,6 +121,7 @@ def main(argv: list[str]) -> int:
     """Makes the run; returns the exit status."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        os.environ["T2T_CACHE"] = str(scratch / "cache")  # it may hold answers of the same weights
         made = Path(argv[0]) if argv else scratch
         if not argv and (written := translate_quickstart(made)) != PHRASES:
             print(f"the README's line wrote {written}, not {PHRASES}")
@@ -111,6 +130,7 @@ def main(argv: list[str]) -> int:
         full, packed = RunDir.open(made / "run"), pack(RunDir.open(made / "run"), scratch / "packed")
         text = card(full, packed, made / "data", scratch)
         (packed.path / "README.md").write_text(text, encoding="utf-8")
+        keep_answers(packed)
         print(text)
         shutil.rmtree(PACKAGE / NAME, ignore_errors=True)
         shutil.copytree(packed.path, PACKAGE / NAME, ignore=shutil.ignore_patterns(".*"))

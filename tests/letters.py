@@ -135,7 +135,7 @@ def log_probs_by_hand(translator, target_ids, source_ids=None):
     return log_probs_TV[np.arange(len(target_ids)), target_ids]
 
 
-def fast_of(translator, folder, compute_type="float32", longest=40):
+def fast_of(translator, folder, compute_type="float32", longest=40, patience=1):
     """Returns the same translator on CTranslate2, converted into a folder."""
     from t2t.inference.ctranslate2.conversion import write_model
     from t2t.inference.ctranslate2.engine import CTranslate2Engine
@@ -144,7 +144,8 @@ def fast_of(translator, folder, compute_type="float32", longest=40):
     tokens = TokenLists.of_encoders(translator.problem.encoders)
     folder.mkdir(exist_ok=True)
     write_model(folder, translator.model, tokens, longest)
-    engine = CTranslate2Engine(folder, tokens, longest, translator.model.longest_sequence, compute_type)
+    most = translator.model.longest_sequence
+    engine = CTranslate2Engine(folder, tokens, longest, most, compute_type, patience=patience)
     fast = Translator(translator.problem, translator.model, translator.hparams, engine=engine)
     fast.model_engine = translator.model_engine
     return fast

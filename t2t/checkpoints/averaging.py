@@ -123,7 +123,7 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
         UserError: a checkpoint is missing, damaged, given twice, or does not match the others; or it is in a zoo.
         MachineError: the result cannot be written.
     """
-    check_outside_zoo(store.folder.parent)
+    check_outside_zoo(store.folder.parent, "output_dir")
     mean = mean_checkpoint(store, names)
     return store.save_named(result, mean.step, model=mean.model, state=mean.state)
 

@@ -135,7 +135,7 @@ class RunDir:
             MachineError: the directory cannot be written.
         """
         path = local_path(path)
-        check_outside_zoo(path)
+        check_outside_zoo(path, "output_dir")
         if cls.has_begun(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
@@ -297,7 +297,6 @@ def lock_run(path: str | Path) -> Iterator[None]:
         MachineError: the directory cannot be written.
     """
     path = local_path(path)
-    check_outside_zoo(path)
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
             stack.enter_context(made_folder(path))

@@ -9,11 +9,14 @@ import functools
 import logging
 import math
 import os
+import select
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from typing import TextIO
 
 from absl import flags
 
@@ -25,11 +28,14 @@ from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
+from t2t.files.output import ReaderClosedError
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
+from t2t.registry.overrides import PluginError
+from t2t.registry.plugins import plugin_error
 from t2t.runs.startup import leave_out
 
 Main = Callable[..., int]
@@ -102,37 +108,57 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     try:
         with stoppable(), logging_to_stderr():
-            return run()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has closed the pipe
-        return 0
-    except (T2TError, OSError) as raised:
-        error = raised if isinstance(raised, T2TError) else _fault_of(raised)
-        if error is None:
-            raise
-        text = one_line(error)
-        write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
-        return error.exit_status
-    except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in _OF_TENSORFLOW:
-            raise
-        write_line(
-            f"{name}: error: it needs the package {package}, which is not installed; pip install "
-            f"{package.replace('_', '-')}, or set KERAS_BACKEND=jax for what works on JAX (docs/jax.md)",
-            sys.stderr,
-        )
-        return MachineError.exit_status
+            status = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()  # errors of what is still to be written are this command's, too
+            return status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
         return 128 + signal.SIGINT
     except StoppedError as stopped:
         write_line(f"{name}: {stopped}", sys.stderr)
         return stopped.exit_status
+    except Exception as raised:
+        if isinstance(raised, BrokenPipeError) and (_drop_unread(sys.stdout) or isinstance(raised, ReaderClosedError)):
+            return 0
+        error = raised if isinstance(raised, T2TError) else _fault_of(raised)
+        if error is None:
+            raise
+        if isinstance(error, PluginError) and (cause := raised if raised is not error else raised.__cause__):
+            write_line("".join(traceback.format_exception(cause)).removesuffix("\n"), sys.stderr)
+        text = one_line(error)
+        write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
+        return error.exit_status
 
 
-def _fault_of(error: OSError) -> T2TError | None:
-    """Converts an operating system error into one for the user; returns None for an error that indicates a bug."""
+def _drop_unread(stream: TextIO) -> bool:
+    """Returns whether the reader of a stream has closed it; then drops the rest, which Python writes at its end."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)  # only errors, a closed pipe among them
+        if not poll.poll(0):
+            return False
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    except (OSError, ValueError, AttributeError):  # it has no file of the system
+        return False
+    return True
+
+
+def _fault_of(error: Exception) -> T2TError | None:
+    """Converts an exception into an error for the user; returns None for one that indicates a bug of ours."""
+    if found := plugin_error(error):
+        return found
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package not in _OF_TENSORFLOW:
+            return None
+        return MachineError(
+            f"it needs the package {package}, which is not installed; pip install {package.replace('_', '-')}, or set "
+            f"KERAS_BACKEND=jax for what works on JAX (docs/jax.md)"
+        )
+    if not isinstance(error, OSError):
+        return None
     if error.errno == errno.ENAMETOOLONG:
         return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
     return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None

@@ -94,7 +94,8 @@ def encode_chunk(
     cut_length = problem.cut_length if set(features) == {TARGETS} else 0
     if split == TRAIN:
         fit = _fit(problem, features, columns, dropped, is_cut=cut_length > 0)
-        lengths = [columns[name].lengths for name, spec in features.items() if spec.kind == FeatureKind.TOKENS]
+        texts_of = () if problem.output_suffix else getattr(problem, "text_features", ())  # codes of sound are no text
+        lengths = [columns[name].lengths for name in features if name in texts_of]
         ids, lost = (sum(int(one[rows].sum()) for one in lengths) for rows in (slice(None), ~fit))
         copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
         columns = {name: repeat(column, copies) for name, column in columns.items()}

@@ -130,7 +130,7 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
     shards = plan.shards[split]
     use = split if shards == 1 else f"{split}/{shard}"
     rng = random.Random(seed_of(plan.identity.seed, use))
-    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK)
+    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
 
 
 def read_same_plan(folder: Path, fingerprint: str) -> Plan:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from t2t.errors import MachineError, one_line
+from t2t.files.zoo import check_outside_zoo
 
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders, which are never read."""
@@ -39,6 +40,7 @@ REMEDIES = _LIMITS | {
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
     errno.EEXIST: "a file is where a folder is to be; move it away or choose another folder",
     errno.EISDIR: "a folder is where a file is to be; move it away or choose another folder",
+    errno.EPIPE: "a process that reads what this one writes has ended; see why, and run the same command again",
     errno.EIO: "the disk or its connection fails; copy what can be read to another one",
 }
 """Remedies for operating system errors, by errno."""
@@ -120,8 +122,10 @@ def made_folder(path: Path) -> Iterator[None]:
 
     Raises:
         OSError: a folder cannot be made.
+        UserError: it is in a zoo.
     """
     path = Path(path)
+    check_outside_zoo(path)
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:

@@ -76,7 +76,7 @@ def is_in_zoo(path: str | os.PathLike[str]) -> bool:
     return any(folder in real.parents for folder in zoo_folders())
 
 
-def check_outside_zoo(path: str | os.PathLike[str], flag: str = "output_dir") -> None:
+def check_outside_zoo(path: str | os.PathLike[str], flag: str = "") -> None:
     """Refuses to write to a path in a zoo.
 
     Raises:
@@ -84,8 +84,8 @@ def check_outside_zoo(path: str | os.PathLike[str], flag: str = "output_dir") ->
     """
     if is_in_zoo(path):
         raise UserError(
-            f"--{flag}={name_in_package(path) or path}: it is in a zoo, whose runs are only read; name another folder, "
-            f"or train a new run with --warm_start_from"
+            f"{f'--{flag}=' if flag else ''}{name_in_package(path) or path}: it is in a zoo, whose runs are only read; "
+            f"name another folder, or train a new run with --warm_start_from"
         )
 
 

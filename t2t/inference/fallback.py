@@ -69,8 +69,9 @@ class FallbackEngine(Engine):
         reason = refusal or (self._judge.disagreement(self._fast, self._full, settings) if self._judge else "")
         if not reason:
             return self._fast
+        full = self._full()
         if reason not in self._notified:
             self._notified.add(reason)
             level = logging.INFO if self._judge else logging.WARNING  # nobody asked for `fast` by name
-            log.log(level, "%s: %s; %s does this", self._fast.name, reason, self._full().name)
-        return self._full()
+            log.log(level, "%s: %s; %s does this", self._fast.name, reason, full.name)
+        return full

@@ -60,6 +60,8 @@ class Source:
     """Folder of the results of `cached`, removed after the generation; None to keep none."""
     call_each: CallEach = call_here
     """See `CallEach`."""
+    data_dir: Path | None = None
+    """Folder of the data of all problems, as the user gave it; None outside of a generation."""
 
     def fork(self) -> "Source":
         """Returns a source of the same files with its own counts and random generator."""
@@ -100,5 +102,5 @@ class Source:
     def _copy(self, rng: random.Random) -> "Source":
         return Source(
             self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
-            call_each=self.call_each,
+            call_each=self.call_each, data_dir=self.data_dir,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
@@ -20,6 +20,10 @@ from types import CodeType, ModuleType
 from typing import Any
 
 _PREFIX = "t2t_usr_dir_"
+
+StandIn = Callable[[Path, str], ModuleType | None]
+"""A folder of a plug-in and the name that one of its modules imports -> the module it gets; None for the usual one."""
+_STAND_INS: list[StandIn] = []
 
 
 def is_usr_package_imported(folder: Path) -> bool:
@@ -62,6 +66,14 @@ def forget_usr_package(folder: Path) -> None:
         del _FINDER.folders[folder.name]
         if _is_ours(folder.name):
             _forget_modules(folder.name)
+
+
+def modules_not_imported(folder: Path) -> list[str]:
+    """Returns the files of a folder that was imported whose modules were not, as names in it: `more/sets.py`."""
+    folder = folder.resolve()
+    names = {path: path.relative_to(folder) for path in sorted(folder.rglob("*.py"))}
+    dotted = {path: ".".join((_module_name(folder), *name.with_suffix("").parts)) for path, name in names.items()}
+    return [str(name) for path, name in names.items() if dotted[path].removesuffix(".__init__") not in sys.modules]
 
 
 def has_own_name(folder: Path) -> bool:
@@ -107,11 +119,31 @@ def _import(
     fromlist: Sequence[str] = (),
     level: int = 0,
 ) -> ModuleType:
-    """The `__import__` of the modules of a folder, in which its own name means `package`."""
+    """The `__import__` of the modules of a folder, in which its own name means `package`.
+
+    Its modules are also found by their own names, if no other module has such a name.
+    """
     top, dot, rest = name.partition(".")
     if level == 0 and top == _FINDER.own_names.get(package) and _exists(package + dot + rest):
         name = package + dot + rest
+    elif level == 0 and (module := _stand_in(package, name)) is not None:
+        return module
+    elif level == 0 and top not in sys.modules and not _exists(top) and _exists(f"{package}.{top}"):
+        found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist, level)
+        return found if fromlist else sys.modules[f"{package}.{top}"]
     return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+def add_stand_in(find: StandIn) -> None:
+    """Lets a function decide what modules of folders get for an import, instead of the module of that name."""
+    if find not in _STAND_INS:
+        _STAND_INS.append(find)
+
+
+def _stand_in(package: str, name: str) -> ModuleType | None:
+    path = getattr(sys.modules.get(package), "__path__", None)
+    found = (find(Path(path[0]), name) for find in _STAND_INS) if path else ()
+    return next((module for module in found if module is not None), None)
 
 
 class _SourceLoader(SourceFileLoader):

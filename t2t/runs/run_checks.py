@@ -44,7 +44,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
         UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, the folder
             is in a zoo, or it holds a run without checkpoints that began with a warm start, and now none is asked.
     """
-    check_outside_zoo(request.output_folder)
+    check_outside_zoo(request.output_folder, "output_dir")
     hparams = build_hparams(request)[0]
     if hparams.shortlist:
         raise UserError(

@@ -53,7 +53,7 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
         UserError: a problem that is not from text to text, no data of the run, or a run in a zoo.
         MachineError: the shortlist cannot be written.
     """
-    check_outside_zoo(run.path)
+    check_outside_zoo(run.path, "output_dir")
     spec = text_spec(run, problem)
     train = _Pairs(open_run_data(run, data_dir, problem, TRAIN), TRAIN)
     dev = _Pairs(open_run_data(run, data_dir, problem, DEV), DEV)

@@ -8,10 +8,12 @@ from typing import Any
 from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
+from t2t.registry.overrides import plugin_errors
 from t2t.runs.data import find_missing_data, generate_all, open_data
 from t2t.runs.names import Request, build_hparams, check_names, check_takes, get_problem, problems_of, split_request
 from t2t.runs.run_checks import check_training, find_source
@@ -60,6 +62,7 @@ def search(asked: StudyRequest) -> StudyResult:
         UserError: a wrong name, range or objective, no data, another study in the folder, or all first trials failed.
         MachineError: the folder cannot be written.
     """
+    check_outside_zoo(asked.folder, "study")
     request = dataclasses.replace(asked.request, overrides=join_overrides((asked.hparams, asked.decode)))
     check_names(request)
     hparams, named_set = build_hparams(request)
@@ -170,7 +173,8 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
     ranged = RangedHParams()
     check_takes(HPARAMS_RANGES, name, ranged)
-    HPARAMS_RANGES.get(name)(ranged)
+    with plugin_errors(function := HPARAMS_RANGES.get(name), "failed"):
+        function(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
         log.info("%s is not searched: --hparams sets it", field)
         del ranged.ranges[field]

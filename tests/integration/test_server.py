@@ -1,6 +1,7 @@
 """`t2t-server` as a process: real requests and signals lose no answer; mistakes are found before loading."""
 
 import json
+import shutil
 import signal
 import urllib.request
 
@@ -9,7 +10,9 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server, ask_for
 from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import insight, server
+from t2t.files.paths import local_path
 from t2t.serving.insight.curves import curves_of, plot_curves
 from tests.in_process import call, refuses
 from tests.integration.conftest import PATIENT
@@ -80,17 +83,17 @@ def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
         assert one.process.wait(LIMIT_S) == 0
 
 
-def test_mistakes_that_show_when_a_service_starts(tmp_path, tiny_run):
+def test_mistakes_that_show_when_a_service_starts():
     refuses(server, "--output_dir", port=0)
-    refuses(insight, "run", port=0)
-    run = {"port": 0, "output_dir": tiny_run.output_dir}
+    run = {"port": 0, "output_dir": "zoo:ende_numbers"}
     refuses(server, "192.0.2.1:", "--host=192.0.2.1", **run, status=1)
     refuses(insight, "n_best=9 2", "--n_best=9", **run)
 
 
-def test_curves_are_drawn_without_a_browser_those_of_a_checkpoint_to_its_update(tiny_run, tmp_path):
-    run, picture, expected = tiny_run.output_dir, tmp_path / "curves.png", tmp_path / "expected.png"
-    flags = [f"--output_dir={run}", f"--output_dir=early={run}/checkpoints/step-00000020"]
-    assert "train/loss" in call(insight, *flags, plot=picture).out
-    plot_curves({"run": curves_of(RunDir.open(run)), "early": curves_of(RunDir.open(run), 20)}, expected)
+def test_curves_are_drawn_without_a_browser_those_of_a_checkpoint_to_its_update(tmp_path):
+    run = RunDir.open(shutil.copytree(local_path("zoo:ende_numbers"), tmp_path / "run"))
+    picture, expected = tmp_path / "curves.png", tmp_path / "expected.png"
+    early = CheckpointStore(run.checkpoints_folder).save(600, model={})
+    assert "train/loss" in call(insight, f"--output_dir={run.path}", f"--output_dir=early={early}", plot=picture).out
+    plot_curves({"run": curves_of(run), "early": curves_of(run, 600)}, expected)
     assert picture.read_bytes() == expected.read_bytes()

@@ -3,6 +3,7 @@
 import pytest
 
 from t2t.cli import datagen, decoder, trainer, vocab
+from t2t.files.paths import local_path
 from t2t.text.byte import ByteEncoder
 from t2t.text.label import LabelEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
@@ -65,13 +66,14 @@ def test_every_kind_goes_there_and_back(run, tmp_path, build):
     assert [len(line.split()) for line in pieces.split("\n")] == [len(line.split()) for line in ids.split("\n")]
 
 
-def test_the_vocabulary_of_a_run(run, tiny_run):
-    folder, path = f"--output_dir={tiny_run.output_dir}", tiny_run.output_dir / "vocab/vocab.shared.token.tokens"
+def test_the_vocabulary_of_a_run(run):
+    path = local_path("zoo:ende_numbers/vocab/vocab.shared.sentencepiece.spm")
+    folder = "--output_dir=zoo:ende_numbers"
     out = run(folder).out
-    assert f"file         {path}\nkind         token\n" in out
+    assert f"file         {path}\nkind         sentencepiece\nsize         1,024 ids\n" in out
     assert "reserved     0 <pad>, 1 </s>, 2 <unk>\n" in out
-    ids = run(folder, "--encode", given=b"1 2 x").out
-    assert run(f"--vocab_file={path}", "--decode", given=ids.encode()).out == "1 2 <unk>\n"
+    ids = run(folder, "--encode", given=b"twenty-one cats").out
+    assert run(f"--vocab_file={path}", "--decode", given=ids.encode()).out == "twenty-one cats\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,11 @@
 If a test of what a run holds fails after a change of the network or of formats, make the run again: .ci/make_zoo.py.
 """
 
+import os
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -11,10 +16,14 @@ from t2t.checkpoints.arrays import parse_arrays
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import datagen, decoder
 from t2t.files.zoo import PACKAGE
 from t2t.runs.names import get_hparams
+from tests.in_process import call
+from tests.readme import PHRASES, ROOT
 
 NAME = "zoo:ende_numbers"
+SCORES = ("accuracy_per_sequence", "BLEU")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +35,9 @@ def test_it_has_nothing_but_a_run_and_its_card():
     run = PACKAGE / "ende_numbers"
     made = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     step = "checkpoints/step-00001300"
+    (answers,) = {name for name in made if name.endswith(".reference.json")}
     assert made == {
+        answers,
         "README.md", "run.json", "metrics.jsonl", "dev_outputs.jsonl", "vocab/vocab.shared.sentencepiece.spm",
         "checkpoints/latest.json", "checkpoints/best.json", f"{step}/model.safetensors", f"{step}/state.json",
         f"{step}/checksums.json",
@@ -54,6 +65,27 @@ def test_it_writes_what_it_wrote_when_it_was_made(translator):
     assert [best.text for (best,) in translator.translate(known.sources)] == list(known.outputs)
 
 
+FIRST = """
+import sys
+import t2t
+
+texts = ["twenty-one cats", "the train leaves at half past six"]
+for how in ({}, {"beam_size": 4}):
+    print(*[best.text for best, in t2t.load("zoo:ende_numbers").translate(texts, **how)], sep="\\n")
+print(sorted({"tensorflow", "keras"} & set(sys.modules)))
+"""
+
+
+def test_its_first_translation_loads_no_tensorflow(tmp_path):
+    """It comes with what its model answers, so that a conversion of its weights is known to be right."""
+    pytest.importorskip("ctranslate2")
+    environment = {**os.environ, "T2T_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment.pop("T2T_ENGINE")
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [*PHRASES * 2, "[]"]
+
+
 def test_nothing_is_written_beside_it(translator, tmp_path, monkeypatch):
     """Not even a conversion, which goes to the user's cache."""
     pytest.importorskip("ctranslate2")
@@ -64,3 +96,13 @@ def test_nothing_is_written_beside_it(translator, tmp_path, monkeypatch):
     assert [best.text for (best,) in fast.translate(texts)] == [best.text for (best,) in translator.translate(texts)]
     assert {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")} == before
     assert list(tmp_path.rglob("model.bin"))
+
+
+@pytest.mark.slow  # that the card says how good the run is: it decodes two thousand phrases
+def test_the_card_has_the_scores_of_its_run(tmp_path):
+    call(datagen, problem="translate_ende_numbers", data_dir=tmp_path)
+    card = (PACKAGE / "ende_numbers/README.md").read_text(encoding="utf-8")
+    for split in ("dev", "test"):
+        printed = call(decoder, output_dir=NAME, data_dir=tmp_path, decode_split=split, decode_to_file=tmp_path / split)
+        exact, bleu = (float(re.search(rf"{name} = ([\d.]+)", printed.out)[1]) for name in SCORES)
+        assert f"| {split} | {exact:.1%} of 1,000 | {bleu:.2f} |" in card

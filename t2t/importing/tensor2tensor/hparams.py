@@ -46,14 +46,37 @@ _ORDERS = {("none", "dan"): "post", ("", "dan"): "post", ("n", "da"): "pre"}
 """(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> `norm_position`."""
 
 
-def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
+READ = frozenset(
+    (
+        *_SAME, *_UNDERSTOOD, *_NEUTRAL, "shared_embedding", "shared_embedding_and_softmax_weights",
+        "layer_prepostprocess_dropout", "residual_dropout", "max_length", "max_relative_position",
+        "layer_preprocess_sequence", "layer_postprocess_sequence", "optimizer", "optimizer_multistep_accumulate_steps",
+        "learning_rate", "learning_rate_schedule", "learning_rate_constant", "learning_rate_decay_scheme",
+    )
+)  # fmt: skip
+"""All fields that are translated, checked or warned about."""
+
+
+def translate(
+    values: Mapping[str, Any], attention_bias: bool, what: str = "hparams.json"
+) -> tuple[TransformerHParams, tuple[str, ...]]:
     """Translates the hparams of Tensor2Tensor's Transformer; also returns warnings about what was lost.
 
-    `attention_bias` is whether the checkpoint's attention has biases, which is in no hparam of Tensor2Tensor.
+    Args:
+        values: by name.
+        attention_bias: whether the checkpoint's attention has biases, which is in no hparam of Tensor2Tensor.
+        what: where the values come from, for messages.
 
     Raises:
         UserError: a field is missing, or the network differs from the Transformer here.
     """
+    try:
+        return _translate(values, attention_bias)
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from error
+
+
+def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
     _check_network(values)
     changes = {name: values[name] for name in _SAME if name in values}
     changes |= _network(values) | {"attention_bias": attention_bias}
@@ -65,10 +88,10 @@ def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[Transfor
 
 def _check_network(values: Mapping[str, Any]) -> None:
     if missing := [name for name in _NEEDED if name not in values]:
-        raise UserError(f"hparams.json lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
+        raise UserError(f"it lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
     if wrong := unknown_values(values, _UNDERSTOOD):
         raise UserError(
-            f"hparams.json describes another network than the Transformer here: {'; '.join(wrong)}; "
+            f"it describes another network than the Transformer here: {'; '.join(wrong)}; "
             f"only plain Transformers can be imported"
         )
 
@@ -93,7 +116,7 @@ def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
         return {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
     if added == "timing":
         raise UserError(
-            "hparams.json: self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one "
+            "self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one "
             "kind of positions; relative ones can be imported with pos='none' or null"
         )
     return {"positions": "relative", "max_relative_position": values.get("max_relative_position", 0)}
@@ -104,7 +127,7 @@ def _norm_position(values: Mapping[str, Any]) -> str:
     order = values.get("layer_preprocess_sequence", "none"), values.get("layer_postprocess_sequence", "dan")
     if order not in _ORDERS:
         raise UserError(
-            f"hparams.json: layer_preprocess_sequence={order[0]!r} with layer_postprocess_sequence={order[1]!r}; known "
+            f"layer_preprocess_sequence={order[0]!r} with layer_postprocess_sequence={order[1]!r}; known "
             f"are none with dan (norm after), and n with da (norm before)"
         )
     return _ORDERS[order]

@@ -61,6 +61,8 @@ class _Home:
     """Of the conversions of a problem."""
     is_run: bool
     """Whether it is in the run's directory, not in the user's cache."""
+    is_written: bool = True
+    """Whether anything may be changed there; what lies beside a run of a zoo is only read."""
 
     def read(self, name: str) -> dict[str, Any]:
         """Returns the content of a sealed file; raises OSError, ValueError or UserError."""
@@ -103,10 +105,9 @@ class ConversionCache:
         self._name = f"{checkpoint}-{self._fingerprint[:12]}"
         self._model_name = f"{checkpoint}-{self._model_fingerprint[:12]}"  # the same for all versions of CTranslate2
         own = cache_folder()
-        of_user = _Home(own, own / "ctranslate2" / problem, False)
-        # Nothing is written beside the runs of a zoo, even where it could be.
-        self._homes = (of_user,) if is_in_zoo(run) else (_Home(run, run / FOLDER / problem, True), of_user)
-        self._home = self._homes[0]
+        beside = _Home(run, run / FOLDER / problem, True, is_written=not is_in_zoo(run))
+        self._homes = beside, _Home(own, own / "ctranslate2" / problem, False)
+        self._home = beside
 
     @functools.cached_property
     def kept(self) -> ConvertedModel | None:
@@ -133,7 +134,7 @@ class ConversionCache:
                     home.note_use(self._name)
                     return found
                 log.warning("%s is damaged; it is made again", home.folder / self._name)
-                _remove(home.folder / self._name)
+                self._remove_model(home)
         return None
 
     def _read_model(self, home: _Home) -> ConvertedModel | None:
@@ -163,7 +164,7 @@ class ConversionCache:
             log.info("converting %s for CTranslate2", self._checkpoint)
             if self.kept is not None:
                 self.kept = None
-                _remove(self._home.folder / self._name)
+                self._remove_model(self._home)
             if not self._make(model, write):
                 with tempfile.TemporaryDirectory() as folder:
                     write(Path(folder))
@@ -173,7 +174,7 @@ class ConversionCache:
 
     def _make(self, model: ConvertedModel, write: Callable[[Path], None]) -> bool:
         """Stores a conversion in the first place that can be written; returns whether there is one."""
-        for home in self._homes:
+        for home in filter(_is_written, self._homes):
             try:
                 with new_folder(home.folder / self._name) as folder:
                     write(folder)
@@ -188,6 +189,10 @@ class ConversionCache:
                 self._remove_outdated(home)
                 return True
         return False
+
+    def _remove_model(self, home: _Home) -> None:
+        if home.is_written:
+            _remove(home.folder / self._name)
 
     @property
     def reference(self) -> Reference | None:
@@ -228,7 +233,7 @@ class ConversionCache:
 
     def _write(self, name: str, fingerprint: str, content: dict[str, Any]) -> None:
         """Writes a file next to the conversion in use, or where that is read-only, into the user's cache."""
-        for home in sorted(self._homes, key=lambda home: home is not self._home):
+        for home in sorted(filter(_is_written, self._homes), key=lambda home: home is not self._home):
             with contextlib.suppress(OSError), made_folder(home.folder):
                 write_sealed(home.folder / name, {_FINGERPRINT: fingerprint, **content})
                 return
@@ -247,6 +252,10 @@ class ConversionCache:
                     is_outdated = is_gone or checkpoint == self._checkpoint
                 if is_outdated:
                     _remove(path)
+
+
+def _is_written(home: _Home) -> bool:
+    return home.is_written
 
 
 def _digest(text: str) -> str:

@@ -38,7 +38,9 @@ def test_other_paths_are_of_this_machine(monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
     assert local_path("~/data") == Path("/home/someone/data")
     monkeypatch.delenv("T2T_CACHE")
-    assert local_path("s3://b/data") == Path("/home/someone/.cache/t2t/files/s3/b/data")
+    for of_user, cache in (("", "/home/someone/.cache"), ("relative", "/home/someone/.cache"), ("/caches", "/caches")):
+        monkeypatch.setenv("XDG_CACHE_HOME", of_user)
+        assert local_path("s3://b/data") == Path(f"{cache}/t2t/files/s3/b/data")
 
 
 @pytest.mark.parametrize(("address", "place"), [

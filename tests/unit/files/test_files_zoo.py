@@ -2,9 +2,11 @@
 
 import pytest
 
+import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import avg_all, datagen, exporter, importer, runs, server, shortlist, trainer
 from t2t.errors import UnknownNameError
+from t2t.files.atomic import made_folder
 from t2t.files.paths import local_path, to_record
 from t2t.files.zoo import PACKAGE, zoo_in, zoo_runs
 from tests.errors import refused
@@ -69,6 +71,21 @@ def test_commands_write_nothing_to_it(command, flags, about):
     before = {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")}
     check_refused(command, *flags, about=about)
     assert {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")} == before
+
+
+@pytest.mark.parametrize("call_of", [
+    lambda: made_folder(local_path(f"{NAME}/folder")).__enter__(),
+    lambda: t2t.train(output_dir=NAME),
+    lambda: t2t.generate_data("translate_ende_numbers", f"{NAME}/data"),
+    lambda: t2t.learn_shortlist(NAME, "data"),
+    lambda: t2t.tune("translate_ende_numbers", "transformer", "transformer_quickstart", f"{NAME}/study",
+                     "transformer_quickstart_range", trials=1),
+])  # fmt: skip
+def test_functions_write_nothing_to_it(call_of):
+    before = sorted(PACKAGE.rglob("*"))
+    with refused(NAME):
+        call_of()
+    assert sorted(PACKAGE.rglob("*")) == before
 
 
 def test_its_runs_are_listed(own):

@@ -1,21 +1,24 @@
 """CTranslate2 gives the outputs of TensorFlow; its conversions; TensorFlow handles what it cannot."""
 
-import logging
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from t2t.decoding.penalties import gnmt, power
-from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, ConversionCache, ConvertedModel
+from t2t.files.atomic import exclusive_lock, lock_beside
+from t2t.inference.agreement import Agreement, Answers, Questions, Reference
+from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, UNUSED_S, ConversionCache, ConvertedModel
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine, _use_avx512
+from t2t.inference.ctranslate2.spec import write_weights
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.fallback import TRIAL_ROWS, Agreement, Demand, FallbackEngine
+from t2t.inference.fallback import FallbackEngine
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, PAD_ID
-from tests.builders import numpy
+from tests.builders import numpy, tiny_transformer, weights_of
 from tests.errors import refused
 from tests.letters import TEXTS, fast_of, letters, sharing, translator_of
 
@@ -181,6 +184,23 @@ def test_weights_that_are_not_finite_are_not_converted(tmp_path):
         fast_of(translator, tmp_path)
 
 
+@pytest.mark.parametrize("variant", [
+    {},
+    {"shared_embedding_and_softmax_weights": False},
+    {"positions": "learned"},
+    {"positions": "relative", "norm_type": "rms"},
+    {"positions": "rotary", "gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
+], ids=str)  # fmt: skip
+def test_the_weights_of_a_checkpoint_alone_make_the_same_conversion(variant, tmp_path):
+    model, tokens = tiny_transformer(letters().spec(), **variant), TokenLists.of_encoders(letters().encoders)
+    for name, write in (("model", write_model), ("weights", write_weights)):
+        (tmp_path / name).mkdir()
+        given = (model,) if name == "model" else (model.hparams, weights_of(model))
+        write(tmp_path / name, *given, tokens, 20)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("model", "weights")]
+    assert files[0] == files[1]
+
+
 # === Conversions are made once, stored with the run, verified, and removed when they are outdated ===
 
 LONGEST = 16
@@ -198,6 +218,13 @@ def run(tmp_path):
     for name in ("a", "averaged", "step-00000006"):
         (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
     return tmp_path / "run"
+
+
+@pytest.fixture(autouse=True)
+def of_user(tmp_path, monkeypatch):
+    """The folder of the user's cache."""
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "user"))
+    return tmp_path / "user"
 
 
 @pytest.fixture
@@ -259,11 +286,14 @@ def test_a_damaged_one_is_made_again_and_that_is_said(damage, load, cache, conve
 
 def test_outdated_ones_are_removed_and_others_stay(load, cache, run):
     for checkpoint, fingerprint in (("averaged", "old"), ("a", "5"), ("step-00000006", "6")):
-        load(cache(checkpoint=checkpoint, fingerprint=fingerprint))
+        made = cache(checkpoint=checkpoint, fingerprint=fingerprint)
+        made.keep_reference(REFERENCE)
+        load(made)
+        made.set("beam", Agreement(4, 4, 0, 0.0))
     (run / "checkpoints/a").rmdir()
     load(cache(checkpoint="averaged", fingerprint="new"))
-    names = [folder.name.rpartition("-")[0] for folder in (run / FOLDER / "words").iterdir() if folder.is_dir()]
-    assert sorted(names) == ["averaged", "step-00000006"]
+    names = [path.name.rpartition("-")[0] for path in (run / FOLDER / "words").iterdir() if path.name[0] != "."]
+    assert sorted(names) == ["averaged", *["step-00000006"] * 3]
 
 
 def test_problems_of_one_run_have_conversions_of_their_own(load, cache, run, conversions):
@@ -274,38 +304,85 @@ def test_problems_of_one_run_have_conversions_of_their_own(load, cache, run, con
     assert [len(list((run / FOLDER / problem).glob("a-*"))) for problem in ("words", "others")] == [1, 1]
 
 
+REFERENCE = Reference(12, Questions([[3, 1]], [[4, 1]], [[5, 1]]), [[-0.5, -0.1]], {"beam": Answers([[6]], [-1], [-2])})
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_run_that_cannot_be_written_has_its_conversion_elsewhere(load, cache, run):
+def test_a_run_that_may_not_be_written_has_its_conversion_in_the_users_cache(load, cache, run, of_user):
     run.chmod(0o500)
     try:
-        folder = load(cache())
+        assert of_user in load(cache()).parents
     finally:
         run.chmod(0o700)
-    assert not folder.exists()
 
 
-def test_where_there_is_no_room_for_it_the_conversion_is_elsewhere(load, cache, run):
+def test_what_a_run_cannot_hold_is_in_the_users_cache_wherever_the_run_is(load, cache, run, of_user, conversions):
     (run / "cache").write_text("a file")
+    first = cache()
+    folder = load(first)
+    assert folder.parent == of_user / "ctranslate2/words"
+    first.set("beam", Agreement(4, 4, 0, 0.0))
+    first.keep_reference(REFERENCE)
+    moved = ConversionCache(run.rename(run.with_name("moved")), "words", "a", "abc")
+    assert load(moved) == folder
+    assert (moved.get("beam"), moved.reference, len(conversions)) == (Agreement(4, 4, 0, 0.0), REFERENCE, 1)
+    assert load(cache(fingerprint="changed")) != folder
+
+
+def test_what_the_users_cache_has_not_used_for_long_is_removed(load, cache, run, of_user):
+    (run / "cache").write_text("a file")
+    folders = [load(cache(fingerprint=name)) for name in ("old", "recent", "used")]
+    for folder in folders:
+        os.utime(folder, times=(0, folder.stat().st_mtime - UNUSED_S * (folder != folders[1])))
+    load(cache(fingerprint="used"))
+    load(cache(fingerprint="new"))
+    assert [folder.exists() for folder in folders] == [False, True, True]
+
+
+def test_while_another_process_makes_it_the_conversion_is_temporary(load, cache, run, of_user, conversions):
+    folder = load(cache())
+    shutil.rmtree(folder)
+    with exclusive_lock(lock_beside(folder)):
+        other = load(cache())
+        assert not other.exists()
+    assert load(cache()) == folder
+    assert (len(conversions), of_user.exists()) == (3, False)
+
+
+def test_where_nothing_can_be_written_the_conversion_is_temporary(load, cache, run, of_user):
+    (run / "cache").write_text("a file")
+    of_user.write_text("a file")
     full = cache()
-    folder = load(full)
-    assert run not in folder.parents
-    assert not folder.exists()
-    full.set("beam", Agreement(4, 4, 0.0))
-    assert full.get("beam") is None
+    assert not load(full).exists()
+    full.set("beam", Agreement(4, 4, 0, 0.0))
+    full.keep_reference(REFERENCE)
+    assert (full.get("beam"), full.reference) == (None, None)
 
 
 def test_the_last_trials_are_kept_with_their_conversion(load, cache):
     first = cache()
     load(first)
     for number in range(MOST_TRIALS + 2):
-        first.set(f"alpha {number}", Agreement(number, number, 0.0))
-    first.set("beam", Agreement(4, 3, 0.5))
+        first.set(f"alpha {number}", Agreement(number, number, 0, 0.0))
+    first.set("beam", Agreement(4, 3, 1, 0.5))
     for one in (first, cache()):
         assert [one.get(name) for name in ("alpha 0", "alpha 1", "other")] == [None] * 3
         assert [one.get(f"alpha {number}").rows for number in (3, MOST_TRIALS + 1)] == [3, MOST_TRIALS + 1]
-        assert one.get("beam") == Agreement(4, 3, 0.5)
+        assert one.get("beam") == Agreement(4, 3, 1, 0.5)
     load(cache(fingerprint="abcd"))
     assert cache(fingerprint="abcd").get("beam") is None
+
+
+@pytest.mark.parametrize("damage", [None, b"{}", b"no JSON"])
+def test_the_answers_of_the_model_tell_what_is_known_of_it_without_a_conversion(damage, cache, run):
+    first = cache()
+    assert first.known is None
+    first.keep_reference(REFERENCE)
+    if damage:
+        (path,) = (run / FOLDER / "words").glob("a-*.reference.json")
+        path.write_bytes(damage)
+    assert cache().known == (None if damage else ConvertedModel(0, 12))
+    assert cache(fingerprint="abcd").reference is None
 
 
 def test_it_is_made_again_for_more_positions_alone(load, cache, conversions):
@@ -318,8 +395,6 @@ def test_it_is_made_again_for_more_positions_alone(load, cache, conversions):
 
 # === A fast engine handles the requests that it supports, and TensorFlow all others ===
 
-STRICT = Demand(1.0, 1e-3)
-
 
 @pytest.fixture(scope="module")
 def greedy(letters_translator):
@@ -331,14 +406,8 @@ def greedy_fast(letters_fast):
     return sharing(letters_fast, decode_method="greedy")
 
 
-class Trials(dict):
-    """Keeps the results of trials."""
-
-    set = dict.__setitem__
-
-
-def with_fallback(greedy, greedy_fast, demand=None, trials=None):
-    engine = FallbackEngine(greedy_fast.engine, lambda: greedy.model_engine, demand, trials)
+def with_fallback(greedy, greedy_fast):
+    engine = FallbackEngine(greedy_fast.engine, lambda: greedy.model_engine)
     return Translator(greedy.problem, greedy.model, greedy.hparams, engine=engine)
 
 
@@ -372,44 +441,6 @@ def test_pairs_longer_than_its_positions_are_scored_by_tensorflow(greedy, greedy
     assert with_fallback(greedy, greedy_fast).score(pairs) == greedy.score(pairs)
     (line,) = caplog.messages
     assert all(word in line for word in ("51", "40", "TensorFlow"))
-
-
-def test_an_engine_that_agrees_is_taken(greedy, greedy_fast, caplog):
-    caplog.set_level(logging.INFO, "t2t")
-    trials = Trials()
-    asked = with_fallback(greedy, greedy_fast, STRICT, trials)
-    lines = TEXTS * 5
-    assert asked.translate(lines) == greedy_fast.translate(lines) != greedy.translate(lines), "figures differ a little"
-    assert asked.score([("a", "b")]) == greedy_fast.score([("a", "b")])
-    assert [(one.rows, one.identical) for one in trials.values()] == [(TRIAL_ROWS, TRIAL_ROWS), (1, 1)]
-    assert caplog.text.count("16 of 16") == 1
-    asked.translate(lines)
-    assert len(trials) == 2, "one for each way to ask"
-    asked.translate(lines, extra_length=3)
-    assert len(trials) == 2, "a limit only cuts"
-
-
-def test_a_trial_of_few_rows_is_made_again_with_more(greedy, greedy_fast):
-    trials, rows = Trials(), []
-    asked = with_fallback(greedy, greedy_fast, STRICT, trials)
-    for lines in (TEXTS[:1], TEXTS[1:2], TEXTS, TEXTS * 5, TEXTS):
-        asked.translate(lines)
-        rows += [trial.rows for trial in trials.values()]
-    assert rows == [1, 1, 6, TRIAL_ROWS, TRIAL_ROWS]
-
-
-def test_an_engine_that_disagrees_is_not_taken(greedy, tmp_path, caplog):
-    other = translator_of(letters(), decoding={"decode_method": "greedy"}, norm_epsilon=0.5)
-    asked = with_fallback(greedy, fast_of(other, tmp_path), STRICT)
-    assert asked.translate(TEXTS) == greedy.translate(TEXTS)
-    assert asked.score([("a", "b")]) == greedy.score([("a", "b")])
-    assert len([line for line in caplog.messages if "CTranslate2" in line and "TensorFlow" in line]) == 2
-
-
-def test_a_difference_that_is_no_number_never_holds():
-    assert STRICT.holds(Agreement(4, 4, 1e-4))
-    assert not STRICT.holds(Agreement(4, 3, 0.0))
-    assert not STRICT.holds(Agreement(4, 4, float("nan")))
 
 
 def test_resuming_a_file_is_of_one_engine(greedy, greedy_fast, tmp_path):

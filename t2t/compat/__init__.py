@@ -1,0 +1,1 @@
+"""Names of other programs, for plug-ins that were written for them."""

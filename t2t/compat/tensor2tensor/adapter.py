@@ -1,0 +1,173 @@
+"""Turns a registered problem of Tensor2Tensor's kind into a problem of this project.
+
+The class of the plug-in stays as it is; the problem made here asks an instance of it for samples and vocabularies.
+"""
+
+import logging
+import random
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t2t.compat.tensor2tensor.data_generators import base, text_problems
+from t2t.errors import UserError
+from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.samples import shown
+from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
+from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
+from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder
+
+log = logging.getLogger("t2t")
+
+_KINDS = {
+    text_problems.VocabType.SUBWORD: "subword",
+    text_problems.VocabType.CHARACTER: "byte",
+    text_problems.VocabType.TOKEN: "word_list",
+}
+_METRICS = {
+    "accuracy": "accuracy", "accuracy_per_sequence": "accuracy_per_sequence",
+    "neg_log_perplexity": "neg_log_perplexity", "approx_bleu": "bleu", "approx_bleu_score": "bleu",
+    "rouge_2_fscore": "rouge_2_fscore", "rouge_L_fscore": "rouge_l_fscore", "word_error_rate": "wer",
+}  # fmt: skip
+"""Their names of metrics -> ours."""
+_OURS = __name__.rpartition(".")[0]
+
+
+class _Adapted(TextProblem):
+    """What all adapted problems of text do."""
+
+    theirs: ClassVar[type[text_problems.Text2TextProblem]]
+    """The class that the plug-in has registered."""
+
+    def __init__(self, **options: Any):
+        self.their_problem = self.theirs()
+        self.splits = tuple(split for split in SPLITS if split in self._slots())
+        self.vocab_kind = _KINDS.get(self.their_problem.vocab_type, "subword")
+        if self.vocab_kind == "subword":
+            self.vocab_size = self.their_problem.approx_vocab_size
+        super().__init__(**options)
+
+    def _slots(self) -> list[str]:
+        """Returns the split of each shard that Tensor2Tensor would write."""
+        return [each["split"] for each in self.their_problem.dataset_splits for _ in range(each["shards"])]
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the vocabularies that the plug-in reads from the data folder, or makes there."""
+        if self.options.vocab_file or self.options.vocab_kind or self.options.vocab_size:
+            return super().build_encoders(source)
+        data_dir, tmp_dir = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+        _seed()
+        next(iter(self.their_problem.encoded_samples_of_split(data_dir, tmp_dir, TRAIN)), None)  # writes vocabularies
+        encoders = self.their_problem.feature_encoders(data_dir)
+        return {name: self._own_encoder(name, encoders.get(name)) for name in self.text_features}
+
+    def _own_encoder(self, feature: str, encoder: Any) -> TextEncoder:
+        own = getattr(encoder, "own", None)
+        if own is None:
+            raise UserError(
+                f"problem {self.name}: the vocabulary of {feature!r} is a {type(encoder).__name__}, which cannot be "
+                f"stored with the data; use SubwordTextEncoder, TokenTextEncoder or ByteTextEncoder"
+            )
+        return own  # type: ignore[no-any-return]
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the plug-in's samples of a split; if it makes all at once, every so many of them, as they would be."""
+        _seed()
+        data_dir, tmp_dir = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+        per_split = self.their_problem.is_generate_per_split
+        samples = self.their_problem.samples_of_split(data_dir, tmp_dir, split if per_split else TRAIN)
+        slots = [split] if per_split else self._slots()
+        for number, sample in enumerate(samples):
+            if slots[number % len(slots)] == split:
+                yield self._own_sample(sample, data_dir)
+
+    def _own_sample(self, sample: Any, data_dir: str) -> Sample:
+        """Returns a sample with the features of this problem: texts, or lists of ids."""
+        return {name: sample[name] for name in self.text_features if name in sample}
+
+    def sample_fault(self, sample: Any) -> str:
+        """Features may be ids, too."""
+        if all(isinstance(sample.get(name), list | tuple | np.ndarray) for name in self.text_features):
+            return ""
+        return super().sample_fault(sample)
+
+    def raw_text(self, sample: Sample, feature: str) -> str | None:
+        """Returns a text, also that of ids."""
+        value = sample.get(feature)
+        return (
+            self.encoders[feature].decode(value)
+            if isinstance(value, list | tuple)
+            else super().raw_text(sample, feature)
+        )
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Encodes texts; ids stay as they are, with an end of sequence where the plug-in sets none."""
+        if samples and not isinstance(samples[0].get(self.text_features[-1]), str):
+            return [{name: _ended(sample[name]) for name in self.text_features} for sample in samples]
+        return super().encode_samples(samples)
+
+
+class AdaptedText2Text(_Adapted, Text2Text):
+    """Text to text."""
+
+
+class AdaptedText2Self(_Adapted, Text2Self):
+    """Text alone."""
+
+
+class AdaptedText2Class(_Adapted, Text2Class):
+    """Text to class."""
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """The vocabulary of the text, and the classes that the plug-in names."""
+        data_dir = str(source.data_dir or source.tmp_dir)
+        labels = LabelEncoder(self.their_problem.class_labels(data_dir))  # type: ignore[attr-defined]
+        return {**_Adapted.build_encoders(self, source), TARGETS: labels}
+
+    def _own_sample(self, sample: Any, data_dir: str) -> Sample:
+        label = sample.get("label", sample.get(TARGETS))
+        number = int(label[0] if isinstance(label, list | tuple) else label)
+        names = self.their_problem.class_labels(data_dir)  # type: ignore[attr-defined]
+        if not 0 <= number < len(names):
+            raise UserError(f"problem {self.name}: a sample has the label {shown(label)} of {len(names)} classes")
+        return {INPUTS: sample[INPUTS], TARGETS: names[number]}
+
+
+def adapt(theirs: type, name: str) -> type[Problem]:
+    """Returns the problem of this project for a class of a plug-in.
+
+    Raises:
+        UserError: no problem of this project is like it.
+    """
+    if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
+        raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem; derive it from one")
+    kinds: list[tuple[type, type[_Adapted]]] = [
+        (text_problems.Text2ClassProblem, AdaptedText2Class),
+        (text_problems.Text2SelfProblem, AdaptedText2Self),
+        (text_problems.Text2TextProblem, AdaptedText2Text),
+    ]
+    kind = next((ours for kind, ours in kinds if issubclass(theirs, kind)), None)
+    if kind is None:
+        raise UserError(
+            f"problem {name!r}: {theirs.__name__} is neither text to text, to itself nor to classes; write it as a "
+            f"problem of this project, see docs/new_problem.md"
+        )
+    theirs._registered_name = name
+    values: dict[str, Any] = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
+    if not theirs.eval_metrics.__module__.startswith(_OURS):
+        metrics = (str(getattr(metric, "value", metric)) for metric in theirs().eval_metrics())
+        values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics
+    return type(theirs.__name__, (kind,), values)
+
+
+def _ended(ids: Any) -> np.ndarray:
+    found = [int(number) for number in ids]
+    return np.asarray(found if found and found[-1] == EOS_ID else [*found, EOS_ID], np.int32)
+
+
+def _seed() -> None:
+    """Seeds the global generators, as Tensor2Tensor's t2t-datagen does: each pass over the samples is the same."""
+    random.seed(DATA_SEED)
+    np.random.seed(DATA_SEED)

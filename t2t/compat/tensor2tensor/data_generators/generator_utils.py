@@ -1,0 +1,186 @@
+"""Tensor2Tensor's helpers of generators: raw files, vocabularies in the data folder, names of shards.
+
+Nothing is downloaded: a file that is missing is asked for by its name, its address and the folder to put it in.
+"""
+
+import glob
+import gzip
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from t2t.compat.tensor2tensor.data_generators import text_encoder
+from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.errors import UserError
+
+UNSHUFFLED_SUFFIX = "-unshuffled"
+VOCAB_BYTES = 1_000_000
+"""Of each file of a corpus, most bytes of text that a vocabulary is learnt from."""
+
+
+def maybe_download(directory: str, filename: str, uri: str, **unused: Any) -> str:
+    """Returns the path of a raw file that the user has put into a folder.
+
+    Raises:
+        UserError: it is not there; the message says where it comes from.
+    """
+    path = os.path.join(directory, filename)
+    if not os.path.exists(path):
+        raise UserError(f"{path}: there is no such file, and nothing is downloaded here; fetch it from {uri}")
+    return path
+
+
+maybe_download_from_drive = maybe_download
+
+
+def gunzip_file(gz_path: str, new_path: str) -> None:
+    """Unpacks a .gz file, unless it is unpacked already."""
+    if not os.path.exists(new_path):
+        with gzip.open(gz_path, "rb") as packed, open(f"{new_path}.part", "wb") as plain:
+            shutil.copyfileobj(packed, plain)
+        os.replace(f"{new_path}.part", new_path)
+
+
+def unpack_archive(path: str, directory: str) -> None:
+    """Unpacks a tar archive into a folder, without files that would lie elsewhere."""
+    with tarfile.open(path) as archive:
+        archive.extractall(directory, filter="data")
+
+
+def make_tmp_dir(suffix: str = "", prefix: str = "tmp", dir: str | None = None) -> str:
+    """Returns a new temporary folder."""
+    return tempfile.mkdtemp(suffix, prefix, dir)
+
+
+def lines_of_file(path: str) -> Iterator[str]:
+    """Yields the lines of a text file, plain or gzip, without their ends."""
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:  # type: ignore[operator]
+        for line in file:
+            yield line.rstrip("\r\n")
+
+
+def get_or_generate_vocab_inner(
+    data_dir: str | None, vocab_filename: str, vocab_size: int, generator: Iterable[str],
+    max_subtoken_length: int | None = None, reserved_tokens: Sequence[str] | None = None,
+) -> text_encoder.SubwordTextEncoder:  # fmt: skip
+    """Returns the subword vocabulary of a file in the data folder; if there is none, learns it and writes the file."""
+    path = os.path.join(data_dir, vocab_filename) if data_dir and vocab_filename else None
+    if path and os.path.exists(path):
+        return text_encoder.SubwordTextEncoder(path)
+    encoder = text_encoder.SubwordTextEncoder.build_from_generator(generator, vocab_size)
+    if path:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        encoder.store_to_file(path)
+    return encoder
+
+
+def get_or_generate_vocab(
+    data_dir: str, tmp_dir: str, vocab_filename: str, vocab_size: int, sources: Sequence[Any],
+    file_byte_budget: float = VOCAB_BYTES, max_subtoken_length: int | None = None,
+) -> text_encoder.SubwordTextEncoder:  # fmt: skip
+    """The same for the text of a list of corpora, each (address, names of its files)."""
+    lines = generate_lines_for_vocab(tmp_dir, sources, file_byte_budget)
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, lines)
+
+
+def get_or_generate_txt_vocab(
+    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str
+) -> text_encoder.SubwordTextEncoder:
+    """The same for the text of files."""
+    paths = sorted(glob.glob(filepatterns))
+    lines = (line for path in paths for line in lines_of_file(path))
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, lines)
+
+
+def get_or_generate_tabbed_vocab(
+    data_dir: str, tmp_dir: str, source_filename: str, index: int, vocab_filename: str, vocab_size: int
+) -> text_encoder.SubwordTextEncoder:
+    """The same for one column of a file with TABs in `tmp_dir`."""
+    rows = (line.split("\t") for line in lines_of_file(os.path.join(tmp_dir, source_filename)) if "\t" in line)
+    columns = (row[index].strip() for row in rows)
+    return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, columns)
+
+
+def generate_lines_for_vocab(
+    tmp_dir: str, sources: Sequence[Any], file_byte_budget: float = VOCAB_BYTES
+) -> Iterator[str]:
+    """Yields lines of a list of corpora, each (address, names of its files), spread evenly over each file."""
+    for address, names in sources:
+        for name in names:
+            path = find_corpus_file(tmp_dir, address, name)
+            size, taken = os.path.getsize(path), 0
+            skip = max(0, int(size / file_byte_budget / 2))  # about every so many lines
+            for number, line in enumerate(lines_of_file(path)):
+                if number % (skip + 1):
+                    continue
+                if taken > file_byte_budget:
+                    break
+                taken += len(line.encode())
+                yield line.strip()
+
+
+def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
+    """Returns the path of a file of a corpus in `tmp_dir`, which is unpacked from its archive if need be.
+
+    Raises:
+        UserError: neither the file nor its archive is there.
+    """
+    path = os.path.join(tmp_dir, name)
+    if not os.path.exists(path):
+        archive = os.path.join(tmp_dir, os.path.basename(address))
+        if os.path.exists(f"{path}.gz") and path != archive:
+            gunzip_file(f"{path}.gz", path)
+        elif not os.path.exists(archive):
+            raise UserError(
+                f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing is "
+                f"downloaded here; put one of them into {tmp_dir} (--tmp_dir); it comes from {address}"
+            )
+        elif tarfile.is_tarfile(archive):
+            unpack_archive(archive, tmp_dir)
+    if path.endswith(".gz"):
+        gunzip_file(path, path.removesuffix(".gz"))
+        path = path.removesuffix(".gz")
+    if not os.path.exists(path):
+        raise UserError(f"{path}: it is not in {os.path.basename(address)}; check the archive, from {address}")
+    return path
+
+
+def find_corpus_files(tmp_dir: str, address: str, pattern: str) -> list[str]:
+    """Returns the files of a corpus whose names match a pattern; raises UserError if there is none."""
+    found = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
+    return found or [find_corpus_file(tmp_dir, address, pattern)]
+
+
+def _names(problem: str, split: str, output_dir: str, num_shards: int, shuffled: bool) -> list[str]:
+    infix = "" if shuffled else UNSHUFFLED_SUFFIX
+    return [
+        os.path.join(output_dir, f"{problem}{infix}-{split}-{number:05d}-of-{num_shards:05d}")
+        for number in range(num_shards)
+    ]
+
+
+def train_data_filenames(problem: str, output_dir: str, num_shards: int, shuffled: bool = False) -> list[str]:
+    """Returns the names of Tensor2Tensor's training files."""
+    return _names(problem, "train", output_dir, num_shards, shuffled)
+
+
+def dev_data_filenames(problem: str, output_dir: str, num_shards: int, shuffled: bool = False) -> list[str]:
+    """Returns the names of Tensor2Tensor's files of the dev split."""
+    return _names(problem, "dev", output_dir, num_shards, shuffled)
+
+
+def test_data_filenames(
+    problem: str,
+    output_dir: str,
+    num_shards: int,
+    shuffled: bool = False,  # noqa: PT028 - no test
+) -> list[str]:
+    """Returns the names of Tensor2Tensor's files of the test split."""
+    return _names(problem, "test", output_dir, num_shards, shuffled)
+
+
+__getattr__ = placeholders_of(__name__)

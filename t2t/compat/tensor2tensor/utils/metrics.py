@@ -1,0 +1,35 @@
+"""Tensor2Tensor's names of metrics."""
+
+from enum import StrEnum
+
+from t2t.compat.tensor2tensor.placeholders import placeholders_of
+
+
+class Metrics(StrEnum):
+    """Names of metrics; a problem that lists them has those of this project that are like them."""
+
+    ACC = "accuracy"
+    ACC_TOP5 = "accuracy_top5"
+    ACC_PER_SEQ = "accuracy_per_sequence"
+    ACC_MULTILABEL_MATCH3 = "accuracy_multilabel_match3"
+    NEG_LOG_PERPLEXITY = "neg_log_perplexity"
+    MASKED_NEG_LOG_PERPLEXITY = "masked_neg_log_perplexity"
+    APPROX_BLEU = "approx_bleu_score"
+    RMSE = "rmse"
+    UNPADDED_MSE = "unpadded_mse"
+    LOG_POISSON = "log_poisson"
+    PEARSON = "pearson"
+    R2 = "R_squared"
+    ROUGE_2_F = "rouge_2_fscore"
+    ROUGE_L_F = "rouge_L_fscore"
+    EDIT_DISTANCE = "edit_distance"
+    PREFIX_ACCURACY = "prefix_accuracy"
+    WORD_ERROR_RATE = "word_error_rate"
+    SET_PRECISION = "set_precision"
+    SET_RECALL = "set_recall"
+    SOFTMAX_CROSS_ENTROPY_ONE_HOT = "softmax_cross_entropy_one_hot"
+    SIGMOID_ACCURACY_ONE_HOT = "sigmoid_accuracy_one_hot"
+    TWO_CLASS_ACCURACY = "two_class_accuracy"
+
+
+__getattr__ = placeholders_of(__name__)

@@ -1,0 +1,34 @@
+"""Tensor2Tensor's `trainer_lib`, as far as notebooks use it to make hparams."""
+
+from typing import Any
+
+from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor.sets import their_set
+from t2t.compat.tensor2tensor.utils.hparam import HParams
+
+
+def create_hparams(
+    hparams_set: str, hparams_overrides_str: str = "", data_dir: Any = None, problem_name: str | None = None,
+    **unused: Any,
+) -> HParams:  # fmt: skip
+    """Returns a set with overrides, the data folder and the problem."""
+    hparams = their_set(hparams_set)
+    hparams.add_hparam("data_dir", str(data_dir) if data_dir else None)
+    if hparams_overrides_str:
+        hparams = hparams.parse(hparams_overrides_str)
+    if problem_name:
+        add_problem_hparams(hparams, problem_name)
+    return hparams
+
+
+def add_problem_hparams(hparams: HParams, problem_name_or_instance: Any) -> None:
+    """Adds a problem to a set."""
+    from t2t.compat.tensor2tensor.own_problems import own_problem
+
+    given = problem_name_or_instance
+    problem = own_problem(given) if isinstance(given, str) else given
+    hparams.add_hparam("problem", problem)
+    hparams.add_hparam("problem_hparams", HParams(vocabulary={}, modality={}, vocab_size={}))
+
+
+__getattr__ = placeholders_of(__name__)

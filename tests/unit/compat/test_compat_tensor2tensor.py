@@ -1,0 +1,313 @@
+"""Plug-ins as they were written for Tensor2Tensor: what they register, generate and set."""
+
+import gzip
+import tarfile
+
+import numpy as np
+import pytest
+
+import t2t
+from t2t.checkpoints.run_dir import RunDir
+from t2t.cli import trainer
+from t2t.registry import HPARAMS, MODELS, REGISTRIES
+from t2t.registry.plugins import load_plugins
+from t2t.runs.data import open_data
+from t2t.runs.names import Request, get_problem
+from tests.errors import refused
+from tests.in_process import call
+from tests.registrations import forgotten
+
+HEAD = """
+import os
+import tensorflow as tf
+from tensor2tensor.data_generators import generator_utils, problem, text_encoder, text_problems, translate
+from tensor2tensor.layers import common_layers, modalities
+from tensor2tensor.models import transformer
+from tensor2tensor.models.research import universal_transformer
+from tensor2tensor.models import lstm
+from tensor2tensor.utils import metrics, registry, t2t_model
+"""
+WORDS = ("red", "green", "blue", "white", "black")
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    with forgotten(*REGISTRIES):
+        yield
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Returns a function that loads a plug-in of one file."""
+
+    def load(body, **more):
+        folder = tmp_path / "their_plugin"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text("from . import problems\n")
+        (folder / "problems.py").write_text(HEAD + body)
+        for name, source in more.items():
+            (folder / f"{name}.py").write_text(source)
+        return load_plugins(str(folder))[-1]
+
+    return load
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Returns the examples of generated data: split -> list of (inputs, targets) as texts."""
+
+    def read(name):
+        problem = get_problem(name)
+        data = open_data(Request(problem=name, data_dir=str(tmp_path / "data")), problem, verify=False)
+        encoders = data.problem.encoders
+        found = {}
+        for split, reader in data.readers.items():
+            every = np.arange(len(reader))
+            sides = []
+            for feature in data.problem.spec().features:
+                if reader.is_sequence(feature):
+                    values, lengths = reader.read(every, feature)
+                    rows = np.split(values, np.cumsum(lengths)[:-1])
+                    sides.append([encoders[feature].decode(row) for row in rows])
+                else:
+                    sides.append([encoders[feature].decode(value) for value in reader.single(every, feature)])
+            found[split] = list(zip(*sides, strict=True))
+        return found
+
+    return read
+
+
+def generate(name, tmp_path):
+    return t2t.generate_data(name, str(tmp_path / "data"), tmp_dir=str(tmp_path))
+
+
+COLOURS = """
+@registry.register_problem
+class TheirColours(text_problems.Text2TextProblem):
+  '''Colours.'''
+  @property
+  def approx_vocab_size(self):
+    return 2**7
+  @property
+  def is_generate_per_split(self):
+    return False
+  @property
+  def dataset_splits(self):
+    return [{"split": problem.DatasetSplit.TRAIN, "shards": 3}, {"split": problem.DatasetSplit.EVAL, "shards": 1}]
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    tf.logging.info("reading")
+    with tf.gfile.Open(os.path.join(tmp_dir, "words.txt")) as lines:
+      for line in lines:
+        yield {"inputs": line.strip(), "targets": line.strip().upper()}
+"""
+
+
+def test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits(load, texts, tmp_path):
+    lines = [f"{first} {second}" for first in WORDS for second in WORDS]
+    (tmp_path / "words.txt").write_text("".join(f"{line}\n" for line in lines))
+    plugin = load(COLOURS)
+    assert "problem:their_colours" in plugin.registered
+    assert generate("their_colours", tmp_path) == {"train": 19, "dev": 6}
+    found = texts("their_colours")
+    assert found["dev"] == [(line, line.upper()) for line in lines[3::4]]
+    assert found["train"] == [(line, line.upper()) for number, line in enumerate(lines) if number % 4 != 3]
+    assert (tmp_path / "data/vocab.their_colours.128.subwords").is_file()
+
+
+def test_a_vocabulary_in_the_data_folder_and_samples_of_ids_are_taken_as_they_are(load, texts, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/words").write_text("".join(f"{word}\n" for word in ("<pad>", "<EOS>", *WORDS, "UNK")))
+    load("""
+@registry.register_problem("their_ids")
+class Ids(text_problems.Text2TextProblem):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = self.feature_encoders(data_dir)["inputs"]
+    for number, text in enumerate(("red white", "blue purple")):
+      yield {"inputs": encoder.encode(text) + [text_encoder.EOS_ID], "targets": [2 + number, text_encoder.EOS_ID]}
+  def feature_encoders(self, data_dir):
+    encoder = text_encoder.TokenTextEncoder(os.path.join(data_dir, "words"), replace_oov="UNK")
+    return {"inputs": encoder, "targets": encoder}
+""")
+    assert generate("their_ids", tmp_path) == {"train": 2, "dev": 2}
+    assert texts("their_ids")["train"] == [("red white", "red"), ("blue UNK", "green")]
+
+
+def test_classes_and_language_models_and_problems_of_the_first_versions(load, texts, tmp_path):
+    load("""
+@registry.register_problem
+class TheirClasses(text_problems.Text2ClassProblem):
+  @property
+  def vocab_type(self):
+    return text_problems.VocabType.CHARACTER
+  @property
+  def num_classes(self):
+    return 2
+  def class_labels(self, data_dir):
+    return ["bad", "good"]
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "so-so " + dataset_split, "label": 1}
+
+@registry.register_problem
+class TheirTexts(text_problems.Text2SelfProblem):
+  @property
+  def vocab_type(self):
+    return text_problems.VocabType.CHARACTER
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"targets": "a text"}
+
+@registry.register_problem
+class TheirBooks(text_problems.ChoppedTextProblem):
+  sequence_length = 4
+  vocab_type = text_problems.VocabType.CHARACTER
+  def train_text_filepaths(self, tmp_dir):
+    return [os.path.join(tmp_dir, "book")]
+  dev_text_filepaths = train_text_filepaths
+
+@registry.register_problem
+class TheirOld(problem.Text2TextProblem):
+  is_character_level = True
+  def generator(self, data_dir, tmp_dir, is_training):
+    yield {"inputs": [99, 1], "targets": [100 if is_training else 101, 1]}
+""")
+    (tmp_path / "book").write_text("abcdefghij")
+    for name in ("their_classes", "their_texts", "their_books", "their_old"):
+        generate(name, tmp_path)
+    assert texts("their_classes")["dev"] == [("so-so dev", "good")]
+    assert texts("their_texts")["train"] == [("a text",)]
+    assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
+    assert texts("their_old") == {"train": [("a", "b")], "dev": [("a", "c")]}
+
+
+TRANSLATION = """
+DATA = {{"train": [["https://nowhere.example/some.tgz", ("train.en", "train.de")]],
+        "dev": [["https://nowhere.example/dev.tgz", ("dev.en.sgm", "dev.de.sgm")]]}}
+
+@registry.register_problem
+class TheirTranslation(translate.TranslateProblem):
+  @property
+  def approx_vocab_size(self):
+    return {size}
+  def source_data_files(self, dataset_split):
+    return DATA[dataset_split]
+"""
+
+
+def test_a_list_of_corpora_is_read_from_files_or_their_archives(load, texts, tmp_path):
+    load(TRANSLATION.format(size=2**7))
+    with refused("train.en", "some.tgz", "https://nowhere.example/some.tgz"):
+        generate("their_translation", tmp_path)
+    (tmp_path / "train.en").write_text("one red\n\ntwo\n")
+    with gzip.open(tmp_path / "train.de.gz", "wt") as packed:
+        packed.write("eins rot\nnichts\nzwei\n")
+    for side, text in (("en", "three"), ("de", "drei")):
+        (tmp_path / f"dev.{side}.sgm").write_text(f'<doc>\n<seg id="1"> {text} </seg>\n</doc>\n')
+    with tarfile.open(tmp_path / "dev.tgz", "w:gz") as archive:
+        for side in ("en", "de"):
+            archive.add(tmp_path / f"dev.{side}.sgm", arcname=f"dev.{side}.sgm")
+            (tmp_path / f"dev.{side}.sgm").unlink()
+    generate("their_translation", tmp_path)
+    assert texts("their_translation") == {
+        "train": [("one red", "eins rot"), ("two", "zwei")],
+        "dev": [("three", "drei")],
+    }
+
+
+def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
+    load("""
+@registry.register_hparams
+def their_base():
+  return transformer.transformer_base()
+
+@registry.register_hparams("their_changed_set")
+def changed():
+  hparams = transformer.transformer_base_single_gpu()
+  hparams.hidden_size = 64
+  hparams.add_hparam("their_own", 3)
+  hparams.learning_rate_constant = 0.2
+  return hparams
+
+@registry.register_hparams
+def their_first():
+  return transformer.transformer_base_v1()
+
+@registry.register_hparams
+def their_lstm():
+  hparams = lstm.lstm_luong_attention()
+  hparams.hidden_size = 96
+  return hparams
+
+@registry.register_hparams
+def their_universal():
+  hparams = transformer.transformer_base()
+  hparams.hidden_size = 32
+  return universal_transformer.update_hparams_for_universal_transformer(hparams)
+""")
+    base, changed, first = (HPARAMS.get(name)() for name in ("their_base", "their_changed_set", "their_first"))
+    ours = HPARAMS.get("transformer_base_v3")()
+    same = (
+        "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "norm_position", "attention_dropout",
+        "relu_dropout", "layer_prepostprocess_dropout", "label_smoothing", "optimizer_adam_beta1",
+        "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_schedule", "learning_rate",
+        "learning_rate_warmup_steps", "batch_size", "max_length",
+    )  # fmt: skip
+    assert {name: getattr(base, name) for name in same} == {name: getattr(ours, name) for name in same}
+    assert (first.norm_position, first.learning_rate, first.learning_rate_warmup_steps) == ("post", 1.0, 4000)
+    assert (changed.hidden_size, changed.batch_size, changed.learning_rate_warmup_steps) == (64, 1024, 16000)
+    assert changed.learning_rate == pytest.approx(0.2 * 16000**-0.5)
+    assert (type(HPARAMS.get("their_lstm")()), HPARAMS.get("their_lstm")().hidden_size) == (
+        type(HPARAMS.get("lstm_luong_attention")()), 96,
+    )  # fmt: skip
+    assert HPARAMS.get("their_universal")().hidden_size == 32
+
+
+def test_networks_of_tensorflow_1_are_refused_where_they_are_used(load):
+    load("""
+@registry.register_model
+class TheirNetwork(t2t_model.T2TModel):
+  def body(self, features):
+    return common_layers.conv(features["inputs"])
+
+def call():
+  return common_layers.conv(1)
+""")
+    with refused("their_network"):
+        MODELS.get("their_network")
+    from tensor2tensor.layers import common_layers
+
+    with refused("tensor2tensor.layers.common_layers.conv"):
+        common_layers.conv(1)
+
+
+def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
+    (tmp_path / "words.txt").write_text("".join(f"{first} {second}\n" for first in WORDS for second in WORDS))
+    load(f"import config\n{COLOURS}", config="SIZE = 3\n")
+    names = {"problem": "their_colours", "model": "transformer", "hparams_set": "transformer_tiny"}
+    hparams = "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128"
+    call(
+        trainer, "--generate_data", **names, hparams=hparams, data_dir=tmp_path / "data", tmp_dir=tmp_path,
+        t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, eval_steps=1,
+    )  # fmt: skip
+    assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
+    translator = t2t.load(tmp_path / "run", usr_dir=tmp_path / "their_plugin")
+    assert len(translator.translate(["red blue"])) == 1
+
+
+def test_names_as_notebooks_use_them(load, tmp_path):
+    (tmp_path / "words.txt").write_text("".join(f"{first} {second}\n" for first in WORDS for second in WORDS))
+    load(COLOURS)
+    from tensor2tensor import problems
+    from tensor2tensor.utils import registry, trainer_lib
+
+    assert "their_colours" in problems.available()
+    problem = problems.problem("their_colours")
+    problem.generate_data(tmp_path / "data", tmp_path)
+    encoders = problem.feature_encoders(str(tmp_path / "data"))
+    ids = encoders["inputs"].encode("red green")
+    assert encoders["inputs"].decode(ids) == "red green"
+    example = next(iter(problem.dataset("train", str(tmp_path / "data"))))
+    assert encoders["inputs"].decode(example["inputs"].numpy()) == "red red"
+    numbers = registry.problem("algorithmic_reverse_decimal40")
+    assert numbers.name == "algorithmic_reverse_decimal40"
+    hparams = trainer_lib.create_hparams("transformer_tiny", "hidden_size=24", data_dir="data")
+    assert (hparams.hidden_size, hparams.num_heads, hparams.data_dir) == (24, 4, "data")
+    assert registry.model("transformer") is MODELS.get("transformer")
