@@ -6,6 +6,7 @@ Flags are absl flags on a separate `FlagValues` for each call, so that `main(arg
 import contextlib
 import errno
 import functools
+import itertools
 import logging
 import math
 import os
@@ -220,8 +221,7 @@ def _define_plugin_options(values: flags.FlagValues, arguments: Sequence[str]) -
     """Defines the flags of plug-ins' problems if one may be given; the folder may be named by the --config file."""
     takes_options = "vocab_kind" in values
     names = [argument[2:].partition("=")[0] for argument in arguments if argument.startswith("--") and takes_options]
-    following = zip(arguments, [*arguments[1:], ""], strict=True)
-    given = {name: after for name, after in following if not name.partition("=")[1]}
+    given = {name: after for name, after in itertools.pairwise(arguments) if "=" not in name}
     given |= {name: value for name, equals, value in (one.partition("=") for one in arguments) if equals}
     usr_dir = given.get("--t2t_usr_dir", "")
     if "config" in values and (path := given.get("--config", "")):
