@@ -36,8 +36,8 @@ def parse_overrides(
     matches, unread = _assignments(text)
     if unread.strip():
         raise UserError(
-            f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2], and text with commas or brackets as "
-            f"name='text'"
+            f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2], and text with commas or brackets "
+            f"as name='text'"
         )
     if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):
         raise UnknownNameError(
