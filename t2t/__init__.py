@@ -7,9 +7,13 @@ problems are imported at first use: `import t2t` loads neither TensorFlow nor Ke
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from t2t.compat.tensor2tensor.finder import install
-from t2t.runs.api import generate_data, registered, train
-from t2t.runs.trained_api import distill, export_model, learn_shortlist, load
+from t2t.cli.stopping import answer_interrupts
+
+answer_interrupts()  # before the other imports, which take most of a second
+
+from t2t.compat.tensor2tensor.finder import install  # noqa: E402
+from t2t.runs.api import generate_data, registered, train  # noqa: E402
+from t2t.runs.trained_api import distill, export_model, learn_shortlist, load  # noqa: E402
 
 if TYPE_CHECKING:
     from t2t.errors import ArgumentError as ArgumentError

@@ -6,30 +6,38 @@ Flags are absl flags on a separate `FlagValues` for each call, so that `main(arg
 import contextlib
 import errno
 import functools
+import itertools
 import logging
 import math
 import os
+import select
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from typing import TextIO
 
 from absl import flags
 
 from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
-from t2t.cli.config import apply_config
+from t2t.cli.config import apply_config, read_config
 from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import RUN, flag_group, help_text
+from t2t.cli.plugin_options import define_plugin_options
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
-from t2t.files.paths import is_unknown_home, with_addresses
+from t2t.files.output import ReaderClosedError
+from t2t.files.paths import is_unknown_home, local_path, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
+from t2t.registry.overrides import PluginError
+from t2t.registry.plugins import plugin_error, with_usr_dir
 from t2t.runs.startup import leave_out
 
 Main = Callable[..., int]
@@ -102,37 +110,57 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     try:
         with stoppable(), logging_to_stderr():
-            return run()
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has closed the pipe
-        return 0
-    except (T2TError, OSError) as raised:
-        error = raised if isinstance(raised, T2TError) else _fault_of(raised)
-        if error is None:
-            raise
-        text = one_line(error)
-        write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
-        return error.exit_status
-    except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in _OF_TENSORFLOW:
-            raise
-        write_line(
-            f"{name}: error: it needs the package {package}, which is not installed; pip install "
-            f"{package.replace('_', '-')}, or set KERAS_BACKEND=jax for what works on JAX (docs/jax.md)",
-            sys.stderr,
-        )
-        return MachineError.exit_status
+            status = run()
+            if sys.stdout is not None:
+                sys.stdout.flush()  # errors of what is still to be written are this command's, too
+            return status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
         return 128 + signal.SIGINT
     except StoppedError as stopped:
         write_line(f"{name}: {stopped}", sys.stderr)
         return stopped.exit_status
+    except Exception as raised:
+        if isinstance(raised, BrokenPipeError) and (_drop_unread(sys.stdout) or isinstance(raised, ReaderClosedError)):
+            return 0
+        error = raised if isinstance(raised, T2TError) else _fault_of(raised)
+        if error is None:
+            raise
+        if isinstance(error, PluginError) and (cause := raised if raised is not error else raised.__cause__):
+            write_line("".join(traceback.format_exception(cause)).removesuffix("\n"), sys.stderr)
+        text = with_usr_dir(one_line(error))
+        write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
+        return error.exit_status
 
 
-def _fault_of(error: OSError) -> T2TError | None:
-    """Converts an operating system error into one for the user; returns None for an error that indicates a bug."""
+def _drop_unread(stream: TextIO) -> bool:
+    """Returns whether the reader of a stream has closed it; then drops the rest, which Python writes at its end."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)  # only errors, a closed pipe among them
+        if not poll.poll(0):
+            return False
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    except (OSError, ValueError, AttributeError):  # it has no file of the system
+        return False
+    return True
+
+
+def _fault_of(error: Exception) -> T2TError | None:
+    """Converts an exception into an error for the user; returns None for one that indicates a bug of ours."""
+    if found := plugin_error(error):
+        return found
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package not in _OF_TENSORFLOW:
+            return None
+        return MachineError(
+            f"it needs the package {package}, which is not installed; pip install {package.replace('_', '-')}, or set "
+            f"KERAS_BACKEND=jax for what works on JAX (docs/jax.md)"
+        )
+    if not isinstance(error, OSError):
+        return None
     if error.errno == errno.ENAMETOOLONG:
         return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
     return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None
@@ -152,6 +180,7 @@ def parse(
     if "-h" in arguments or "--help" in arguments:  # whatever else is wrong
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
+    _define_plugin_options(values, arguments)
     _check_repeated(values, arguments)
     values.set_gnu_getopt(bool(positional))  # flags may follow positional arguments
     try:
@@ -186,6 +215,20 @@ def _did_you_mean(name: str, values: flags.FlagValues) -> str:
         hparams = hparam_names(values["hparams_set"].value) if trains else [one.name for one in fields(DecodeHParams)]
         known = {hparam: f"--hparams={hparam}=..." for hparam in hparams} | known
     return ask_for([known[one] for one in ([name] if name in known else meant_by(name, known))])
+
+
+def _define_plugin_options(values: flags.FlagValues, arguments: Sequence[str]) -> None:
+    """Defines the flags of plug-ins' problems if one may be given; the folder may be named by the --config file."""
+    takes_options = "vocab_kind" in values
+    names = [argument[2:].partition("=")[0] for argument in arguments if argument.startswith("--") and takes_options]
+    given = {name: after for name, after in itertools.pairwise(arguments) if "=" not in name}
+    given |= {name: value for name, equals, value in (one.partition("=") for one in arguments) if equals}
+    usr_dir = given.get("--t2t_usr_dir", "")
+    if "config" in values and (path := given.get("--config", "")):
+        found = read_config(local_path(path))[1]
+        names += found
+        usr_dir = usr_dir or str(found.get("t2t_usr_dir", ""))
+    define_plugin_options(values, names, usr_dir)
 
 
 def _check_values(values: flags.FlagValues) -> None:
@@ -294,5 +337,5 @@ class _Lines(logging.Formatter):
     """Formats records as plain lines; warnings and errors are prefixed with their level."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = with_addresses(super().format(record))
+        text = with_usr_dir(with_addresses(super().format(record)))
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"

@@ -76,8 +76,9 @@ def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None
         define.integer("batch_texts", 32, "Largest number of texts in a batch.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0,
                      1000 * LONGEST_S)  # fmt: skip
-        define.integer("queue_texts", 256, "Largest number of queued texts for each run, and of queued figures.", 1)
-        define.integer("streams", 4, "Largest number of concurrent streamed answers.", 1)
+        define.integer("queue_texts", 256, "Largest number of queued texts for each run, of queued figures, and of "
+                       "streamed answers that wait.", 1)  # fmt: skip
+        define.integer("streams", 4, "Largest number of concurrent streamed answers; others wait.", 1)
         define.integer("request_texts", 128, "Largest number of texts in a request.", 1)
         define.integer("request_bytes", 1 << 20, "Largest body of a request, in bytes.", 1)
         define.boolean("truncate", False, "Truncates texts that are too long where a request does not say; without, "
@@ -135,7 +136,9 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
         served = app.build_app(started, hosts, more_addresses(started, folders))
-        server.serve(served, listening, values.grace_seconds)
+        for model in models:
+            model.warm_up_others()
+        server.serve(served, listening, values.grace_seconds, service=started)
     return 0
 
 

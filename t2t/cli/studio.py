@@ -13,6 +13,7 @@ from typing import IO
 import keras
 
 from t2t.files.atomic import describe_os_error
+from t2t.runs.startup import environment_of_child
 
 log = logging.getLogger("t2t")
 
@@ -45,8 +46,8 @@ class ShowStudio(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Starts the server; the run's folder exists by now."""
-        environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-        environment["CUDA_VISIBLE_DEVICES"] = "-1"
+        environment = environment_of_child(CUDA_VISIBLE_DEVICES="-1")
+        environment.pop("TF_CONFIG", None)
         try:
             self._process = subprocess.Popen(
                 [self._python, "-c", _COMMAND, *self._flags],
@@ -59,7 +60,7 @@ class ShowStudio(keras.callbacks.Callback):
         with contextlib.suppress(OSError, AttributeError):  # not on every system
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
         assert self._process.stderr is not None
-        threading.Thread(target=_report, args=(self._process.stderr,), name="studio", daemon=True).start()
+        threading.Thread(target=self._report, args=(self._process.stderr,), name="studio", daemon=True).start()
 
     def on_train_end(self, logs=None):
         """Ends the server."""
@@ -73,13 +74,13 @@ class ShowStudio(keras.callbacks.Callback):
             process.kill()
             process.wait()
 
-
-def _report(lines: IO[bytes]) -> None:
-    """Logs the address and errors from the server's standard error."""
-    with lines:
-        for line in lines:
-            text = line.decode("utf-8", "replace").strip()
-            if found := _ADDRESS.search(text):
-                log.info("studio at %s while the run trains", found[1])
-            elif "error: " in text:
-                log.warning("%s; training goes on without the studio", text)
+    def _report(self, lines: IO[bytes]) -> None:
+        """Logs the address, and the last line of the server's standard error if it ends by itself."""
+        text = ""
+        with lines:
+            for line in lines:
+                text = line.decode("utf-8", "replace").strip() or text
+                if found := _ADDRESS.search(text):
+                    log.info("studio at %s while the run trains", found[1])
+        if self._process is not None:
+            log.warning("%s; training goes on without the studio", text or "the studio has ended")

@@ -32,6 +32,7 @@ from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.worker_pool import WorkerPool
+from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
@@ -133,9 +134,14 @@ def open_plan(
     """
     plan = read_plan(partial)
     if plan is not None and not describe_differences(identity, plan.identity):
-        finished = sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
-        log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
+        finished, every = _count_finished(plan, partial), plan.every_shard()
+        log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(every):,}")
         return plan
+    if plan is not None and (finished := _count_finished(plan, partial)):
+        log.warning(
+            "%s finished shards are removed, as they are made otherwise than asked: %s", f"{finished:,}",
+            describe_differences(identity, plan.identity),
+        )  # fmt: skip
     problem.sample_filters()  # checks these options before anything is read
     problem.duplicate_key()
     make_empty(partial)
@@ -150,6 +156,11 @@ def open_plan(
 
     problem = copy.copy(problem)
     encoders = problem.build_encoders(source("vocabulary"))
+    if missing := [name for name in getattr(problem, "text_features", ()) if name not in encoders]:
+        raise UserError(
+            f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}; "
+            f"it must return one of {' and '.join(missing)}, too"
+        )
     problem.language_marks(encoders)  # data without a tag or language that reading it needs would be of no use
     records = save_encoders(partial, encoders)
     problem.with_encoders(read_encoders(partial, records, REMEDY))
@@ -185,7 +196,7 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
     except BaseException:
         plan = read_plan(partial)
         every = plan.every_shard() if plan else []
-        finished = sum(finished_shard(plan, partial, *place) is not None for place in every) if plan else 0
+        finished = _count_finished(plan, partial) if plan else 0
         if plan is None or not finished or len(every) == len(plan.shards):
             shutil.rmtree(partial, ignore_errors=True)
         else:
@@ -194,6 +205,10 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
                 f"{finished:,}", f"{len(every):,}", partial,
             )  # fmt: skip
         raise
+
+
+def _count_finished(plan: Plan, partial: Path) -> int:
+    return sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
 
 
 def _log_vocabularies(problem: Problem) -> None:

@@ -1,17 +1,23 @@
 """Merges the shards of a generation: combines their records, gives files their final names, then writes the manifest.
 
-Files are linked, not moved, where the file system has links, so that merging can be interrupted and repeated.
+Small files are joined. The others are linked, not moved, where the file system has links, so that merging can be
+interrupted and repeated.
 """
 
+import dataclasses
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
+from t2t.data.mapped_files import MappedFiles, NpyHeader
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
-from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, unknown_shares
+from t2t.data.shards import NpyFile
+from t2t.data.sides import report_sides
+from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, report_odd, unknown_shares
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -20,6 +26,9 @@ from t2t.problems.samples import empty_split
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
+
+_SMALL = 16
+"""Files that hold at most this part of what one may hold are joined."""
 
 _MOST_NAMED = 5
 """Most missing shards that a message names."""
@@ -35,7 +44,8 @@ def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
     results = _read_results(plan, folder)
     for split in plan.order:
         check_split(problem, split, results[split])
-    splits = {split: _merge_split(folder, split, results[split]) for split in plan.order}
+    splits = {split: _merge_split(plan, folder, split, results[split]) for split in plan.order}
+    report_sides(problem, folder, plan.spec, splits)
     manifest = plan.manifest({split: splits[split] for split in plan.shards})
     write_manifest(folder, manifest)
     return manifest
@@ -71,17 +81,18 @@ def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
     }
 
 
-def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:
+def _merge_split(plan: Plan, folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:
     counts = sum((result.counts for result in results), Counts())
     examples = sum(result.examples for result in results)
     columns = _merge_columns(results)
     log.info("%s: %s examples written%s", split, f"{examples:,}", counts.describe())
     _report_unknown(split, counts.unknown, columns, examples)
     report_normalized(split, counts.normalized, examples)
+    report_odd(split, counts)
     return SplitRecord(
         examples=examples,
         columns=columns,
-        shards=_merge_files(folder, split, results),
+        shards=_merge_files(plan, folder, split, results),
         dropped=counts.dropped,
         mended=counts.repaired,
         texts=_merge_texts(folder, split, results, examples),
@@ -101,23 +112,72 @@ def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
     }
 
 
-def _merge_files(folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
-    """Numbers the files of all shards consecutively, gives them their final names, and returns their records."""
-    parts = [(result, part) for result in results for part in result.files]
+def _merge_files(plan: Plan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
+    """Gives the files of all shards their final names, numbered consecutively, and returns their records.
+
+    Of small files, neighbours are joined: a corpus of thousands of files would else have thousands in each feature.
+    """
+    parts = [_Part(shard_folder(folder, split, result.shard), part) for result in results for part in result.files]
+    groups = _neighbours(parts, plan)
     merged = []
-    for number, (result, part) in enumerate(parts):
-        stem = f"{split}-{number:05d}-of-{len(parts):05d}"
-        place = shard_folder(folder, split, result.shard)
-
-        def named(record: FileRecord, stem: str = stem, place: Path = place) -> FileRecord:
-            name = stem + "." + record.name.partition(".")[2]
-            _link(place / record.name, folder / name)
-            return FileRecord(name=name, bytes=record.bytes, sha256=record.sha256)
-
-        values = {name: named(record) for name, record in part.values.items()}
-        offsets = {name: named(record) for name, record in part.offsets.items()}
-        merged.append(ShardRecord(examples=part.examples, values=values, offsets=offsets))
+    for number, group in enumerate(groups):
+        stem = folder / f"{split}-{number:05d}-of-{len(groups):05d}"
+        made: dict[str, dict[str, FileRecord]] = {"values": {}, "offsets": {}}
+        for name in group[0].record.values:
+            for kind, records in made.items():
+                paths = [part.place / getattr(part.record, kind)[name].name for part in group]
+                path = stem.with_name(f"{stem.name}.{name}.{kind}.npy")
+                if len(group) == 1:
+                    _link(paths[0], path)
+                    records[name] = dataclasses.replace(getattr(group[0].record, kind)[name], name=path.name)
+                else:
+                    records[name] = _join(paths, path, are_offsets=kind == "offsets")
+        merged.append(ShardRecord(examples=sum(part.record.examples for part in group), **made))
     return merged
+
+
+class _Part(NamedTuple):
+    """The files of consecutive examples of a shard, and their folder."""
+
+    place: Path
+    record: ShardRecord
+
+
+def _neighbours(parts: Sequence[_Part], plan: Plan) -> list[list[_Part]]:
+    """Groups neighbouring small parts, as many as one file may hold; any other part is a group of its own."""
+    most = plan.identity.most_examples, plan.identity.most_bytes
+    groups: list[list[_Part]] = []
+    room = (0, 0)  # in the last group, for examples and bytes
+    for part in parts:
+        takes = part.record.examples, sum(file.bytes for file in part.record.values.values())
+        is_small = all(_SMALL * one <= limit for one, limit in zip(takes, most, strict=True))
+        if is_small and all(one <= left for one, left in zip(takes, room, strict=True)):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+            room = most if is_small else (0, 0)
+        room = room[0] - takes[0], room[1] - takes[1]
+    return groups
+
+
+def _join(parts: Sequence[Path], path: Path, are_offsets: bool) -> FileRecord:
+    """Writes the arrays of some files one behind the other; offsets go on where those of the file before end."""
+    first = NpyHeader.read(parts[0])
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        path.unlink(missing_ok=True)  # it may be another name of a shard's file
+        joined = NpyFile(path, first.dtype, first.shape[1:])
+        try:
+            end = 0
+            for number, part in enumerate(parts):
+                array = MappedFiles([NpyHeader.read(part)])[0]
+                if are_offsets:
+                    joined.append(array[min(number, 1) :] + end)
+                    end += int(array[-1])
+                else:
+                    joined.append(array)
+            return joined.close()
+        finally:
+            joined.abandon()
 
 
 def _link(path: Path, name: Path) -> None:

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype, pack
+from t2t.data.preprocessing_pool import MOST_PROCESSES, Columns, Key, PreprocessingPool, Step, answer_parent
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
+from t2t.files.processor import available_cores
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Example, Preprocessor
 from t2t.specs.constants import INPUTS, TARGETS
@@ -29,9 +31,16 @@ class PreprocessedReader(SplitReader):
         UserError: a preprocessor names a feature that is not stored.
     """
 
-    def __init__(self, reader: SplitReader, preprocessors: Sequence[Preprocessor], seed: int, epoch: int):
+    def __init__(
+        self,
+        reader: SplitReader,
+        preprocessors: Sequence[Preprocessor],
+        seed: int,
+        epoch: int,
+        pool: PreprocessingPool | None = None,
+    ):
         vars(self).update(vars(reader))  # the same files and what they hold
-        self._stored, self._key = reader, (seed, epoch)
+        self._stored, self._key, self._pool = reader, (seed, epoch), pool
         steps = list(enumerate(preprocessors))
         self._resizing = [step for step in steps if step[1].changes_lengths]
         self._keeping = [step for step in steps if not step[1].changes_lengths]
@@ -51,8 +60,7 @@ class PreprocessedReader(SplitReader):
             return self._stored.lengths(feature, indices)
         numbers = range(len(self)) if indices is None else indices.tolist()
         if missing := [number for number in numbers if number not in self._kept]:
-            for number, example in zip(missing, self._rows(np.array(missing), self._resized), strict=True):
-                self._kept[number] = self._changed(example, number, self._resizing)
+            self._kept |= zip(missing, self._resized_rows(np.array(missing)), strict=True)
         return np.array([len(self._kept[number][feature]) for number in numbers], np.int32)
 
     def read(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray]:
@@ -68,10 +76,10 @@ class PreprocessedReader(SplitReader):
         indices = np.asarray(indices)
         lengths = self.lengths(feature, indices)
         examples = zip(indices.tolist(), self._rows(indices, names - self._resized), strict=True)
-        changed = [
-            self._changed(example | {name: self._kept[n][name] for name in names & self._resized}, n, steps)[feature]
-            for n, example in examples
-        ]
+        changed = []
+        for number, example in examples:
+            kept = {name: self._kept[number][name] for name in names & self._resized}
+            changed.append(_changed(example | kept, number, steps, self._key)[feature])
         column = pack(changed, self.features[feature], feature, self.problem, "preprocessors")
         if not np.array_equal(column.lengths, lengths):
             raise UserError(
@@ -79,9 +87,9 @@ class PreprocessedReader(SplitReader):
             )
         return column.values, lengths
 
-    def _steps_of(self, feature: str) -> tuple[list[tuple[int, Preprocessor]], set[str]]:
+    def _steps_of(self, feature: str) -> tuple[list[Step], set[str]]:
         """Returns the preprocessors that a feature depends on when it is read, and all features that they use."""
-        steps: list[tuple[int, Preprocessor]] = []
+        steps: list[Step] = []
         names = {feature}
         for step in reversed(self._keeping):
             if names & set(step[1].features):
@@ -89,12 +97,26 @@ class PreprocessedReader(SplitReader):
                 names |= set(step[1].features)
         return steps, names
 
-    def _changed(self, example: Example, number: int, steps: Sequence[tuple[int, Preprocessor]]) -> Example:
-        """Applies some preprocessors, each given with its position in the problem's list, to an example."""
-        for place, preprocessor in steps:
-            seen = {name: example[name] for name in preprocessor.features}
-            example = example | preprocessor(seen, generator_of(*self._key, number, place))
-        return example
+    def prepare(self, indices: np.ndarray) -> None:
+        """Has the pool preprocess examples whose lengths will be requested next, without waiting."""
+        if self._pool is not None and len(indices) >= self._pool.least_examples:
+            self._pool.begin(self._key, indices, self._columns_to_resize)
+
+    def _resized_rows(self, indices: np.ndarray) -> Sequence[Example]:
+        """Returns the features of examples whose lengths may change, preprocessed."""
+        if self._pool is not None and len(indices) >= self._pool.least_examples:
+            found = self._pool.finish(self._key, indices, self._columns_to_resize)
+            if found is not None:
+                return found
+        rows = self._rows(indices, self._resized)
+        return _change_all(self._resizing, self._key, indices.tolist(), rows)
+
+    def _columns_to_resize(self, indices: np.ndarray) -> Columns:
+        columns = {name: self._stored.read(indices, name) for name in self._resized}
+        return {
+            name: (values.astype(batch_dtype(self.features[name]), copy=False), lengths)
+            for name, (values, lengths) in columns.items()
+        }
 
     def _rows(self, indices: np.ndarray, features: set[str]) -> list[Example]:
         """Returns examples as they are stored."""
@@ -126,11 +148,51 @@ def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed:
         arrays[INPUTS][row, :common], arrays[TARGETS][row, :common] = inputs, targets
 
 
+def pool_of(
+    reader: SplitReader, preprocessors: Sequence[Preprocessor], processes: int | None
+) -> PreprocessingPool | None:
+    """Returns the processes for preprocessors that change lengths; None for preprocessors of other kinds.
+
+    Those of plug-ins are called in this process: to import their modules in others might take long or have effects.
+
+    Args:
+        reader: of the examples.
+        preprocessors: those of the problem.
+        processes: their number; None for half of the cores, and only for many examples at once.
+    """
+    steps = [step for step in enumerate(preprocessors) if step[1].changes_lengths]
+    if not steps or not all(type(one).__module__.startswith("t2t.") for _, one in steps):
+        return None
+    if not all(name in reader.features and reader.is_sequence(name) for name in _features_of(steps)):
+        return None
+    if processes is not None:
+        return PreprocessingPool(steps, processes, least_examples=processes)
+    found = min(MOST_PROCESSES, available_cores() // 2)
+    return PreprocessingPool(steps, found) if found else None
+
+
+def serve_parent() -> None:
+    """In a process of a `PreprocessingPool`: does what the parent asks for, until it ends."""
+    answer_parent(_change_all)
+
+
+def _change_all(steps: Sequence[Step], key: Key, numbers: Sequence[int], examples: Sequence[Example]) -> list[Example]:
+    """Applies some preprocessors to examples; `key` has the seed and the epoch."""
+    return [_changed(one, number, steps, key) for number, one in zip(numbers, examples, strict=True)]
+
+
+def _changed(example: Example, number: int, steps: Sequence[Step], key: Key) -> Example:
+    for place, preprocessor in steps:
+        seen = {name: example[name] for name in preprocessor.features}
+        example = example | preprocessor(seen, generator_of(*key, number, place))
+    return example
+
+
 def generator_of(seed: int, epoch: int, example: int, place: int | str) -> np.random.Generator:
     """Returns the generator of one preprocessor, given by its position in the list, for one example in one epoch."""
     digest = hashlib.blake2b(f"preprocessor/{seed}/{epoch}/{example}/{place}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest))
 
 
-def _features_of(steps: Sequence[tuple[int, Preprocessor]]) -> set[str]:
+def _features_of(steps: Sequence[Step]) -> set[str]:
     return {name for _, preprocessor in steps for name in preprocessor.features}

@@ -22,7 +22,7 @@ from t2t.data.lengths import (
     within_length,
 )
 from t2t.data.packing import PackedRows, check_packing
-from t2t.data.preprocessors import PreprocessedReader, mask_rows
+from t2t.data.preprocessors import PreprocessedReader, mask_rows, pool_of
 from t2t.data.reader import SplitReader, checked_columns, sequences_of
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError
@@ -66,6 +66,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             longer than `max_length` are skipped or cut as well.
         masking: hides tokens of each example, differently in each epoch, see `Problem.masking`; None for none.
         state: where to start; None for the beginning.
+        processes: for preprocessors that change lengths; None to decide by the cores, see `pool_of`.
 
     Raises:
         UserError: a stored feature does not exist, every example is too long, or the state does not fit the data.
@@ -88,10 +89,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         preprocessors: Sequence[Preprocessor] = (),
         masking: TokenMasking | None = None,
         state: State | None = None,
+        processes: int | None = None,
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
         self._curriculum, self._preprocessors, self._seed = curriculum, preprocessors, seed
         self._masking = masking
+        self._pool = pool_of(reader, preprocessors, processes)
         self.resized = {name for one in preprocessors if one.changes_lengths for name in one.features}
         """Stored features whose lengths are known only after preprocessing."""
         self._columns = checked_columns(reader, columns)
@@ -214,7 +217,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the reader of an epoch's examples, which applies the preprocessors."""
         if not self._preprocessors:
             return self._reader
-        return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch)
+        return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch, self._pool)
 
     def _limit(self) -> int | None:
         """Returns the curriculum's limit on the lengths of the current window; None without one."""
@@ -227,6 +230,11 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         plan = self._plan
         if plan is None or plan[0] != (*place, limit):
             plan = self._plan = ((*place, limit), *self._plan_window(*place, limit))
+            is_last = self._window + 1 == self._order.windows
+            epoch, window = (self._epoch + 1, 0) if is_last else (self._epoch, self._window + 1)
+            following = self._reader_of(epoch) if self._pool else None
+            if isinstance(following, PreprocessedReader):
+                following.prepare(self._order.indices(epoch, window))
         return plan[1:]
 
     def _plan_window(self, epoch: int, window: int, limit: int | None) -> tuple[list[Batch], SplitReader]:

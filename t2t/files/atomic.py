@@ -40,6 +40,7 @@ REMEDIES = _LIMITS | {
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
     errno.EEXIST: "a file is where a folder is to be; move it away or choose another folder",
     errno.EISDIR: "a folder is where a file is to be; move it away or choose another folder",
+    errno.EPIPE: "a process that reads what this one writes has ended; see why, and run the same command again",
     errno.EIO: "the disk or its connection fails; copy what can be read to another one",
 }
 """Remedies for operating system errors, by errno."""

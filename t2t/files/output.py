@@ -81,6 +81,10 @@ def state_path(path: Path) -> Path:
     return path.with_name(path.name + ".partial.json")
 
 
+class ReaderClosedError(BrokenPipeError):
+    """The reader of an output has closed it."""
+
+
 class StreamOutput:
     """Standard output, or a device: written at once, never resumed."""
 
@@ -106,8 +110,8 @@ class StreamOutput:
         try:
             self._file.write(content)
             self._file.flush()
-        except BrokenPipeError:
-            raise  # the reader has stopped reading
+        except BrokenPipeError as error:
+            raise ReaderClosedError from error
         except OSError as error:
             raise MachineError(f"cannot write {self._path}: {error.strerror}") from error
 

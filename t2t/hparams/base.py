@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.field import coerce, complaint
+from t2t.hparams.field import coerce, complaint, wrong_declaration
 from t2t.hparams.groups import (
     BatchHParams,
     DecodeHParams,
@@ -27,6 +27,7 @@ from t2t.hparams.groups import (
 )
 from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
 from t2t.hparams.synonyms import did_you_mean
+from t2t.registry.overrides import PluginError, check_dataclass, check_overrides, described
 
 _MODEL = "model"
 """Section of all fields that are in none of the sections below."""
@@ -64,6 +65,7 @@ class HParams(
     _frozen = False
 
     def __init_subclass__(cls) -> None:
+        check_overrides(cls)
         for name in inspect.get_annotations(cls):
             if name in _SECTION_OF:
                 raise UserError(f"hparam {name!r} is in two sections, model and {_SECTION_OF[name]}; rename one")
@@ -204,8 +206,12 @@ class UnknownHParamError(UnknownNameError, AttributeError):
 
 @functools.cache
 def _fields(owner: type[HParams]) -> dict[str, dataclasses.Field[Any]]:
-    """Returns the fields by name, section by section."""
+    """Returns the fields by name, section by section; raises PluginError for wrong declarations of a plug-in."""
     sections = (_MODEL, *_SECTIONS)
+    check_dataclass(owner)
+    for field in dataclasses.fields(owner):
+        if wrong := wrong_declaration(field, owner):
+            raise PluginError(f"{described(owner)}: {wrong}")
     fields = sorted(dataclasses.fields(owner), key=lambda field: sections.index(_SECTION_OF.get(field.name, _MODEL)))
     return {field.name: field for field in fields}
 

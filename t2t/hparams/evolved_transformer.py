@@ -26,7 +26,8 @@ class EvolvedTransformerHParams(TransformerHParams):
     @property
     def wide_heads(self) -> int:
         """Number of heads of the decoder's first self-attention, which is parallel to attention to the source."""
-        return max(self.num_heads, min(2 * self.num_heads, MOST_WIDE_HEADS))
+        heads = self.num_decoder_heads or self.num_heads
+        return max(heads, min(2 * heads, MOST_WIDE_HEADS))
 
     def complaints(self) -> list[str]:
         """Checks heads, decoder_layer, positions and filter_size, in addition to the Transformer's checks."""

@@ -59,6 +59,25 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def wrong_declaration(field: dataclasses.Field[Any], owner: type) -> str:
+    """Returns what is wrong with the declaration of a field of `owner`, and what to write; '' if nothing is."""
+    kind, rules = type(field.default), field.metadata
+    hint = getattr(field.type, "__name__", str(field.type))
+    example = f'{field.name}: {hint} = param(..., "what it means, with its unit.")'
+    if "doc" not in rules:
+        return f"field {field.name} is not declared with param; write {example}"
+    if kind not in (bool, int, float, str, tuple):
+        return f"field {field.name} has a default of type {kind.__name__}; give a bool, int, float, str or tuple"
+    if field.type is float and kind is int:
+        return f"field {field.name} is a float and its default {field.default} is an int; write {field.default}.0"
+    if isinstance(rules["choices"], str):
+        return f"field {field.name} has the choices {rules['choices']!r}, a str; give a tuple of them"
+    condition = rules["used_when"]
+    if condition and not (isinstance(condition, UsedWhen) and hasattr(owner, condition.field)):
+        return f"field {field.name} has used_when={condition}; give UsedWhen(another field, a tuple of its values)"
+    return ""
+
+
 def redeclared(owner: type, name: str, **changes: Any) -> Any:
     """Declares a dataclass field of a base class `owner` again; `changes` are arguments of `param`."""
     field = next(field for field in dataclasses.fields(owner) if field.name == name)

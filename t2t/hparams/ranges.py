@@ -76,6 +76,8 @@ class RangedHParams:
 
     def set_categorical(self, name: str, categories: Sequence[Any]) -> None:
         """Sets a range of some values without an order: texts, booleans or numbers."""
+        if isinstance(categories, str):
+            raise UserError(f"range of {name}: {categories!r} is one text; give a list: [{categories!r}, ...]")
         self._add(Range(name, CATEGORICAL, tuple(categories), self.LINEAR_SCALE))
 
     def check(self, hparams: HParams) -> None:

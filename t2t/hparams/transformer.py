@@ -5,6 +5,7 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
@@ -27,9 +28,10 @@ class TransformerHParams(HParams):
         0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0, only_shapes=True
     )
     num_heads: int = param(8, "Number h of attention heads.", minimum=1)
+    num_decoder_heads: int = param(0, "Number h of attention heads of the decoder; 0 = num_heads.", minimum=0)
     num_kv_heads: int = param(
         0, "Number of key and value heads in all attention, each shared by num_heads/num_kv_heads query heads (Ainslie "
-        "et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0, only_shapes=True,
+        "et al. 2023); 1 = one for all, 0 = one for each.", minimum=0, only_shapes=True,
     )  # fmt: skip
     attention_key_channels: int = param(
         0, "Query channels of all heads, h * d_k; 0 = hidden_size.", minimum=0, only_shapes=True
@@ -40,6 +42,10 @@ class TransformerHParams(HParams):
     filter_size: int = param(
         2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1, only_shapes=True
     )
+    decoder_filter_size: int = param(
+        0, "Inner width of the decoder's feed-forward sub-layer, in channels; 0 = filter_size.", minimum=0,
+        only_shapes=True,
+    )  # fmt: skip
     activation: str = param(
         "relu", "Non-linearity of the feed-forward sub-layer; gelu_tanh and gelu_sigmoid are approximations of gelu.",
         choices=("relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"),
@@ -149,25 +155,26 @@ class TransformerHParams(HParams):
         """Number of decoder layers."""
         return self.num_decoder_layers or self.num_hidden_layers
 
+    @property
+    def of_decoder(self) -> Self:
+        """A copy with the decoder's number of heads and inner width as `num_heads` and `filter_size`."""
+        own = {"num_heads": self.num_decoder_heads, "filter_size": self.decoder_filter_size}
+        return self.replace(**{name: value for name, value in own.items() if value})
+
+    def with_decoder(self, num_heads: int, filter_size: int) -> Self:
+        """Returns a copy with these sizes of the decoder, 0 for those that the encoder has, too."""
+        return self.replace(
+            num_decoder_heads=0 if num_heads == self.num_heads else num_heads,
+            decoder_filter_size=0 if filter_size == self.filter_size else filter_size,
+        )
+
     def complaints(self) -> list[str]:
         """Checks that heads divide the channels, and that positions, packing and lengths are compatible."""
-        found = [
-            f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
-            for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
-            if channels % self.num_heads
-        ]
-        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
-            found.append(
-                f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a "
-                f"divisor, or 0 for num_heads"
-            )
+        found = self._head_complaints("num_heads", self.num_heads)
+        if self.num_decoder_heads:
+            found += self._head_complaints("num_decoder_heads", self.num_decoder_heads)
         if self.positions in ("sinusoidal", "words") and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
-        if self.positions == "rotary" and self.key_channels // self.num_heads % 2:
-            found.append(
-                f"hparam positions=rotary: it rotates pairs of channels, and a head has "
-                f"{self.key_channels // self.num_heads} for keys; choose a num_heads that leaves an even number"
-            )
         if self.positions in ("relative", "relative_bias") and self.max_length >= BLOCKWISE_LENGTH:
             found.append(
                 f"hparam positions={self.positions}: attention over {BLOCKWISE_LENGTH} positions and more is computed "
@@ -199,6 +206,24 @@ class TransformerHParams(HParams):
             found.append(
                 f"hparam packed_length={self.packed_length}: attention over {BLOCKWISE_LENGTH} positions and more is "
                 f"computed block by block, without telling examples apart; choose a smaller packed_length"
+            )
+        return found
+
+    def _head_complaints(self, name: str, heads: int) -> list[str]:
+        found = [
+            f"hparam {name}={heads} does not divide the {channels} channels of {what}; choose a divisor"
+            for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
+            if channels % heads
+        ]
+        if self.num_kv_heads and heads % self.num_kv_heads:
+            found.append(
+                f"hparam num_kv_heads={self.num_kv_heads} does not divide {name}={heads}; choose a divisor, or 0 for "
+                f"one for each of the heads"
+            )
+        if self.positions == "rotary" and self.key_channels // heads % 2:
+            found.append(
+                f"hparam positions=rotary: it rotates pairs of channels, and a head has "
+                f"{self.key_channels // heads} for keys; choose a {name} that leaves an even number"
             )
         return found
 

@@ -13,7 +13,7 @@ def alignment_hparams(layer: Any, heads: Any, hparams: TransformerHParams) -> tu
         heads: how many of its heads, the first ones, are averaged; 0 or None for all.
         hparams: of the network.
     """
-    layers, most, heads = hparams.decoder_layers, hparams.num_heads, heads or 0
+    layers, most, heads = hparams.decoder_layers, hparams.of_decoder.num_heads, heads or 0
     if type(layer) is not int or type(heads) is not int:
         return {}, ()
     if not -layers <= layer < layers:

@@ -13,6 +13,10 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
 from t2t.specs.constraints.constraint import OutputConstraint
 
+MOST_SEARCHES = 64
+"""Maximum number of compiled searches that are kept; the least recently used one is dropped. It is enough for all that
+requests to a service may ask for with its default limits."""
+
 Prefixes = Sequence[Sequence[int]]
 """Ids that the output of each row begins with, without end of sequence; some may be empty."""
 

@@ -16,16 +16,12 @@ from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
+from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, row_sizes
 from t2t.inference.scoring import Scorer
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-
-MOST_SEARCHES = 64
-"""Maximum number of compiled searches that are kept; the least recently used one is dropped. It is enough for all that
-requests to a service may ask for with its default limits."""
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 

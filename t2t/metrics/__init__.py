@@ -5,6 +5,8 @@ Both kinds may have the same name (`accuracy_per_sequence`); that of a teacher-f
 
 import dataclasses
 import inspect
+import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +14,9 @@ from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.metrics.base import Score, TextMetric, check_lines, lower_is_better
 from t2t.metrics.token import FIGURES, LABEL, TokenSums, teacher_forced
 from t2t.registry import METRICS, register_metric
+from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
+
+log = logging.getLogger("t2t")
 
 
 def metric_names() -> list[str]:
@@ -56,7 +61,7 @@ def higher_is_better(name: str) -> bool:
     """
     bare = name.removeprefix(LABEL)
     if bare != name and bare not in FIGURES:
-        raise UnknownNameError(_unknown(name, [LABEL + figure for figure in FIGURES]))
+        raise UnknownNameError(unknown_metric(name, [LABEL + figure for figure in FIGURES]))
     _check_name(bare)
     if bare in METRICS and bare == name:
         return getattr(METRICS.get(bare), "higher_is_better", True)
@@ -91,8 +96,24 @@ def compute(
         options: dict[str, Any] = {"language": language} if by_language else {}
         if reads_inputs(name):
             options["sources"] = _sources(name, read_sources, len(references))
-        scores[name] = _with_direction(name, metric(hypotheses, references, **options))
+        with plugin_errors(metric, "failed"):
+            score = metric(hypotheses, references, **options)
+        scores[name] = _with_direction(name, _checked(metric, score))
     return scores
+
+
+def _checked(metric: TextMetric, score: Any) -> Score:
+    """Returns what a metric has returned, with its value as a float; raises PluginError if it is no score."""
+    value = getattr(score, "value", None)
+    if not isinstance(score, Score) or isinstance(value, str) or not hasattr(value, "__float__"):
+        found = f"a Score whose value is of type {type(value).__name__}" if isinstance(score, Score) else ""
+        raise PluginError(
+            f"{described(metric)} returned {found or type(score).__name__}; it must return a t2t.Score: "
+            f'return Score("{getattr(metric, "__name__", "name")}", the number)'
+        )
+    if is_of_plugin(metric) and not math.isfinite(value):
+        log.warning("%s returned %s, with which no checkpoint can be the best", described(metric), value)
+    return score if isinstance(value, int | float) else dataclasses.replace(score, value=float(value))
 
 
 def _with_direction(name: str, score: Score) -> Score:
@@ -117,15 +138,17 @@ def _sources(name: str, read_sources: Callable[[], Sequence[str]] | None, lines:
 
 def _check_name(name: str) -> None:
     if name not in METRICS and name not in FIGURES:
-        raise UnknownNameError(_unknown(name, metric_names()))
+        raise UnknownNameError(unknown_metric(name))
 
 
-def _unknown(name: str, known: list[str]) -> str:
+def unknown_metric(name: str, known: Sequence[str] = ()) -> str:
+    """Returns the error about a metric that is not among the known ones, by default all."""
+    known = known or metric_names()
     return f"metric {name!r} is not known; {did_you_mean(name, known)}there are {', '.join(known)}"
 
 
 __all__ = [
     "LABEL", "METRICS", "Score", "TextMetric", "TokenSums", "check_lines", "check_text_metric", "compute",
     "higher_is_better", "is_text_metric", "lower_is_better", "metric_names", "reads_inputs", "register_metric",
-    "teacher_forced",
+    "teacher_forced", "unknown_metric",
 ]  # fmt: skip

@@ -4,6 +4,9 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 """
 
 import contextlib
+import gc
+import logging
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -30,9 +33,12 @@ from t2t.layers.modalities.selection import (
 )
 from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.target_scores import TargetScores
+from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin, plugin_errors
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.specs.mixture import select_problem_entries
+
+log = logging.getLogger("t2t")
 
 # Layers count on these; a user's ~/.keras/keras.json may have others.
 keras.config.set_floatx("float32")
@@ -109,6 +115,10 @@ class SequenceModel(keras.Model):
     """A `Top`."""
     command: Any
     """A `Command`, or None."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls)
 
     def __init__(self, hparams: HParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         # No autocasting: `call` reads features unchanged, like `body`, and each layer casts its own operands.
@@ -297,7 +307,7 @@ class SequenceModel(keras.Model):
             features: `targets` (B, T) int32 and, where the problem has them, `inputs` (B, S) int32, zero padded.
             seed: (2,) integer seed of the dropout masks; None = no dropout.
         """
-        raise NotImplementedError
+        raise self._unwritten("body")
 
     def logits(self, hidden):
         """Returns (..., V) float32 for hidden states (..., D), or `Costed` ones."""
@@ -337,7 +347,10 @@ class SequenceModel(keras.Model):
 
     def encode(self, features: dict[str, Any]) -> Any:
         """Returns the encoded source, computed once per sentence: any structure with leading axis B."""
-        raise NotImplementedError
+        raise self._unwritten("encode")
+
+    def _unwritten(self, method: str) -> Exception:
+        return PluginError(f"{described(type(self))}: it has no {method}; write one, see docs/new_model.md")
 
     def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Any:
         """Returns the initial state of decoding.
@@ -351,7 +364,7 @@ class SequenceModel(keras.Model):
         Returns:
             Any structure with leading axis N, or N / beams. With `length=None`, axes of size 0 grow.
         """
-        raise NotImplementedError
+        raise self._unwritten("init_cache")
 
     def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> DecodeContext:
         """Prepares decoding, once for many steps; the result is the `encoded` of `decode_step`.
@@ -389,7 +402,7 @@ class SequenceModel(keras.Model):
 
     def step(self, ids_N, position, cache: Any, prepared: DecodeContext) -> tuple[Any, Any]:
         """Returns the hidden states (N, D) before the output layer, and the new cache; see `decode_step`."""
-        raise NotImplementedError
+        raise self._unwritten("step")
 
     def reorder_cache(self, cache: Any, beams: Any) -> Any:
         """Reorders the rows of the cache: `beams`, (N / K, K) int32, says which row of its group each row continues."""
@@ -404,8 +417,12 @@ def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dt
     Raises:
         UserError: several parts have one path; or the class does not accept the hparams or the spec.
     """
-    model = model_class(hparams, spec, dtype=dtype)
+    known = _all_variables() if is_of_plugin(model_class) else {}
+    with plugin_errors(model_class, "cannot be constructed"):
+        model = model_class(hparams, spec, dtype=dtype)
     layers = layers_within(model)
+    if is_of_plugin(model_class):
+        _check_layers(model, layers, known)
     for parts in (
         model.variables,
         *([one for one in layers if one.built and isinstance(one, kind)] for kind in (CachingLayer, SeededLayer)),
@@ -418,6 +435,50 @@ def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dt
                 f"own"
             )
     return model
+
+
+def _all_variables() -> dict[int, keras.Variable]:
+    """Returns all variables of Keras in this process, by their identities."""
+    return {id(one): one for one in gc.get_objects() if issubclass(type(one), keras.Variable)}
+
+
+def _check_layers(model: SequenceModel, layers: Collection[Any], known: Collection[int]) -> None:
+    """Checks the layers of a new model of a plug-in; `known` identifies the variables that existed before it.
+
+    Raises:
+        PluginError: it has built no modalities, or Keras does not find some of its weights.
+    """
+    own = described(type(model))
+    modalities = [one for one in (model.source_embedding, model.target_embedding, model.top) if one is not None]
+    if not all(one.built for one in modalities):
+        begin, end = "begin its build with self.build_modality_weights()", "end its __init__ with self.build()"
+        cure = begin if model.built else end
+        raise PluginError(f"{own}: the weights of its modalities are missing after its construction; {cure}")
+    tracked = {id(variable) for variable in model.variables}
+    lost = [one.path for number, one in _all_variables().items() if number not in known and number not in tracked]
+    if lost:
+        raise PluginError(
+            f"{own}: Keras does not find its weights {first_few(sorted(lost), ', ')}, so that they would be neither "
+            f"trained nor saved; keep each layer in an attribute of a layer or of the model, or in a list there"
+        )
+    instead = {"Dropout": "t2t.layers.dropout.Dropout", "BatchNormalization": "t2t.layers.batch_norm.BatchNorm"}
+    for layer in layers:
+        kind = type(layer).__name__
+        if kind in instead and type(layer).__module__.startswith("keras."):
+            log.warning(
+                "%s: layer %s is Keras's, whose state a run does not keep; use %s", own, layer.name, instead[kind]
+            )
+        elif _is_unnamed(layer):
+            log.warning(
+                "%s: layer %s has no name of its own, and its weights would have another path in a process with more "
+                "such layers; give it a name", own, layer.name,
+            )  # fmt: skip
+
+
+def _is_unnamed(layer: Any) -> bool:
+    """Returns whether Keras seems to have named a layer with weights after its class, as in `dense_2`."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(layer).__name__).lower()
+    return bool(layer.weights) and re.fullmatch(rf"{re.escape(snake)}_\d+", layer.name) is not None
 
 
 @contextlib.contextmanager

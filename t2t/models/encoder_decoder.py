@@ -25,7 +25,7 @@ class EncoderDecoder(SequenceModel):
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the encoded source: any structure with leading axis B; None without inputs."""
-        raise NotImplementedError
+        raise self._unwritten("encode")
 
     def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None) -> Any:
         """Returns the hidden states from which the next targets are predicted, (B, T, D), or with a cache (N, D).
@@ -37,7 +37,7 @@ class EncoderDecoder(SequenceModel):
             cache: in a decoding step; None for whole sequences.
             seed: of dropout.
         """
-        raise NotImplementedError
+        raise self._unwritten("decode")
 
     def body(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the decoder's output, (B, T, D), as `Costed` if layers add costs to the loss; see the base class."""

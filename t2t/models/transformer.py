@@ -215,6 +215,7 @@ class Decoder(CompositeLayer):
 
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
         super().__init__(**kwargs)
+        hparams = hparams.of_decoder
         self.layers_ = [
             self.create_layer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)

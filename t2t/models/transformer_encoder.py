@@ -52,6 +52,12 @@ class TransformerEncoder(SequenceModel):
         if found := unread_complaints(hparams, _WITHOUT_DECODER, why):
             raise UserError("; ".join(found))
 
+    @classmethod
+    def unread_hparams(cls, spec: ProblemSpec) -> dict[str, str]:
+        """Adds the sizes of the decoder, which a checkpoint for a warm start may have; see the base class."""
+        why = f"model {cls.__name__} has no decoder"
+        return super().unread_hparams(spec) | dict.fromkeys(("num_decoder_heads", "decoder_filter_size"), why)
+
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_modality_weights()

@@ -101,6 +101,7 @@ class PrependedStack(CompositeLayer):
 
     def __init__(self, hparams: TransformerPrependHParams, **kwargs):
         super().__init__(**kwargs)
+        hparams = hparams.of_decoder
         self.sees_all_inputs = hparams.sees_all_inputs
         self.layers_ = [
             PrependedLayer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")

@@ -11,14 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO
 
-import t2t
 from t2t.errors import MachineError
 from t2t.files.progress import Progress, write_line
 from t2t.pipelines.options import parse_beam_options, runs_here
 from t2t.pipelines.task import Task
+from t2t.runs.startup import environment_of_child
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SHARE = 20
@@ -84,11 +83,9 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
     Args:
         printed: file for its error output; None for stderr.
     """
-    folder = str(Path(t2t.__file__).parents[1])  # of a checkout, which need not be installed
-    path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
         [sys.executable, "-m", "t2t.pipelines.driver"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env=environment_of_child(),
         process_group=0,
     ) as process:  # fmt: skip
         try:

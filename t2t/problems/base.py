@@ -21,6 +21,8 @@ from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
+from t2t.registry.overrides import check_overrides
+from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TEST, TRAIN
 from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -60,6 +62,10 @@ class Problem(Languages, ABC):
     """Samples that are encoded together; 0 for the default. Lower it for large samples: several chunks are in memory at
     a time."""
     options_class: ClassVar[type[ProblemOptions]] = ProblemOptions
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls, renamed=PROBLEM_ATTRIBUTES)
 
     def __init__(self, **options: Any):
         known = [field.name for field in dataclasses.fields(self.options_class)]

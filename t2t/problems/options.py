@@ -8,6 +8,7 @@ from typing import Any
 from t2t.errors import UserError
 from t2t.files.paths import join_names, local_path, named_files, with_addresses
 from t2t.hparams.field import complaint
+from t2t.registry.overrides import check_overrides
 
 
 def file_option(many: bool = False) -> Any:
@@ -41,6 +42,9 @@ def _listed(names: str) -> list[Path]:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
     """Base class of the options of a problem, set on the command line and stored with the data and with the run."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -6,8 +6,10 @@ loaded again, so that its fingerprint matches the running code.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,14 +17,25 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from t2t.errors import UserError, one_line
+from t2t.errors import UserError, first_few, one_line
 from t2t.files.paths import check_local, local_path
-from t2t.registry import REGISTRIES
-from t2t.registry.usr_package import forget_usr_package, has_own_name, import_usr_package, is_usr_package_imported
+from t2t.registry import REGISTRIES, RegistrationError
+from t2t.registry.overrides import PluginError, last_place, message_of
+from t2t.registry.usr_package import (
+    forget_usr_package,
+    has_own_name,
+    import_usr_package,
+    is_usr_package_imported,
+    modules_not_imported,
+)
 
 ENTRY_POINT_GROUP = "t2t.plugins"
 _LOADED: dict[tuple[str, str], "Plugin"] = {}
 """Plug-ins that this process has loaded, by (name, value) of the entry point, or by (`usr_dir`, path of the folder)."""
+
+_usr_dir = ""
+"""The folder that was loaded last."""
+_COMMANDS = re.compile(r"\bt2t-(datagen|trainer|tune|decoder|eval|server|shortlist)(?= --(problems?|output_dir)=)")
 
 log = logging.getLogger("t2t")
 
@@ -52,11 +65,18 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
         UserError: a plug-in failed to import, or the folder is not a package.
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+    global _usr_dir
+    _usr_dir = usr_dir or ""
     loaded = [_load_installed(point) for point in points]
+    for registry in REGISTRIES:
+        registry.plugin_hint = _hint(usr_dir)
     if not usr_dir:
         return loaded
     check_local(usr_dir)
-    return [*loaded, _load_usr_dir(local_path(usr_dir))]
+    plugin = _load_usr_dir(local_path(usr_dir))
+    for registry in REGISTRIES:
+        registry.plugin_hint = _hint(usr_dir, plugin)
+    return [*loaded, plugin]
 
 
 def _load_installed(point: EntryPoint) -> Plugin:
@@ -116,6 +136,38 @@ def _registering() -> Iterator[list[str]]:
         registered += sorted(_names() - before)
 
 
+def _hint(usr_dir: str | None, plugin: Plugin | None = None) -> str:
+    """Returns what to do about an unknown name, for messages."""
+    if not usr_dir or plugin is None:
+        return "to load your own, pass --t2t_usr_dir"
+    found = f"--t2t_usr_dir={usr_dir} registers {', '.join(plugin.registered) or 'nothing'}"
+    missing = modules_not_imported(local_path(usr_dir))
+    if not missing:
+        return f"{found}; correct the name, or register it there"
+    return f"{found}; its __init__.py imports neither of {first_few(missing, ', ')}: import there what registers names"
+
+
+def with_usr_dir(text: str) -> str:
+    """Returns a message in which commands that name a problem or a run also name the folder of plug-ins in use."""
+    return _COMMANDS.sub(lambda found: f"{found[0]} --t2t_usr_dir={_usr_dir}", text) if _usr_dir else text
+
+
+def plugin_error(error: BaseException) -> PluginError | None:
+    """Returns the error for the user where the code of a loaded plug-in raised an exception, else None."""
+    folders = [path for kind, path in _LOADED if kind == "usr_dir"]
+    packages = [value.partition(":")[0].partition(".")[0] for kind, value in _LOADED if kind != "usr_dir"]
+
+    def is_theirs(file: str, module: str) -> bool:
+        return module.partition(".")[0] in packages or any(Path(file).is_relative_to(folder) for folder in folders)
+
+    place = last_place(error, is_theirs)
+    # An exception of another process, or of a function that TensorFlow compiles, has its places as text.
+    for match in re.finditer(r'File "([^"]+)", line (\d+), in (\w+)', f"{error}\n{error.__cause__}"):
+        if not place or is_theirs(match[1], ""):
+            place = f" at {match[1]}:{match[2]}, in {match[3]}" if is_theirs(match[1], "") else place
+    return PluginError(f"the plug-in failed{place}: {message_of(error)}; correct its code") if place else None
+
+
 def _forget(plugin: Plugin) -> None:
     for registry in REGISTRIES:
         kinds_and_names = (entry.split(":") for entry in plugin.registered)
@@ -127,17 +179,21 @@ def _names() -> set[str]:
 
 
 def _broken(what: str, error: BaseException) -> str:
+    if isinstance(error, PluginError | RegistrationError):  # which say where
+        return f"{what}: {error}"
     where = ""
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         is_ours = Path(code.co_filename).is_relative_to(Path(__file__).parents[1])
+        is_ours |= Path(code.co_filename).is_relative_to(Path(dataclasses.__file__).parent) and bool(where)
         if not code.co_filename.startswith("<") and not is_ours:
             where = f" at {code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename:
         where = f" at {error.filename}:{error.lineno}"
-    return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; fix it or leave it out"
+    said = one_line(error) if isinstance(error, UserError) else f"{type(error).__name__}: {one_line(error)}"
+    return f"{what} failed to import{where}: {said}; fix it or leave it out"
 
 
 def _import_hint(folder: Path, error: BaseException) -> str:

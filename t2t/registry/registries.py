@@ -8,6 +8,7 @@ from t2t.registry.registry import Registry
 PROBLEMS: Registry[Any] = Registry(
     "problem",
     "t2t.problems",
+    bases=("t2t.problems.base.Problem",),
     reserved_suffixes=("_rev", "_copy", "_masked"),
     aliases=tensor2tensor.problems.ALIASES,
     missing=tensor2tensor.problems.MISSING,
@@ -15,6 +16,7 @@ PROBLEMS: Registry[Any] = Registry(
 MODELS: Registry[Any] = Registry(
     "model",
     "t2t.models",
+    bases=("t2t.models.base.SequenceModel",),
     read_source=True,
     aliases=tensor2tensor.models.ALIASES,
     missing=tensor2tensor.models.MISSING,
@@ -22,12 +24,21 @@ MODELS: Registry[Any] = Registry(
 HPARAMS: Registry[Any] = Registry(
     "hparams",
     "t2t.hparams",
+    bases=(),
     aliases=tensor2tensor.hparams.ALIASES,
     missing=tensor2tensor.hparams.MISSING,
+    families=tensor2tensor.hparams.FAMILIES,
 )
-HPARAMS_RANGES: Registry[Any] = Registry("hparams_range", "t2t.hparams", missing=tensor2tensor.hparams.MISSING_RANGES)
-MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
-METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
+HPARAMS_RANGES: Registry[Any] = Registry(
+    "hparams_range", "t2t.hparams", bases=(), missing=tensor2tensor.hparams.MISSING_RANGES
+)
+MODALITIES: Registry[Any] = Registry(
+    "modality",
+    "t2t.layers.modalities",
+    bases=("t2t.layers.modalities.base.Bottom", "t2t.layers.modalities.base.Top"),
+    read_source=True,
+)
+METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
 REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS)
 
 register_problem = PROBLEMS.register

@@ -12,6 +12,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -31,10 +32,13 @@ class Registry(Generic[T]):
     Args:
         kind: what the names are called in messages, e.g. `problem`.
         package: dotted name of the package whose modules register the built-ins.
+        bases: dotted names of classes from one of which a registered class must derive; empty if functions are
+            registered; None to allow any object.
         read_source: list built-ins by reading their source, because importing them is slow.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
         aliases: other names of built-ins.
         missing: names of Tensor2Tensor that do not exist here -> what to use instead, empty if nothing is close.
+        families: the same for all names that begin with a regular expression.
     """
 
     def __init__(
@@ -42,17 +46,23 @@ class Registry(Generic[T]):
         kind: str,
         package: str,
         *,
+        bases: tuple[str, ...] | None = None,
         read_source: bool = False,
         reserved_suffixes: tuple[str, ...] = (),
         aliases: Mapping[str, str] | None = None,
         missing: Mapping[str, str] | None = None,
+        families: Mapping[str, str] | None = None,
     ):
         self.kind = kind
+        self.plugin_hint = "to load your own, pass --t2t_usr_dir"
+        """What to do about a name that a plug-in should have registered."""
+        self._bases = bases
         self._package = package
         self._read_source = read_source
         self._reserved_suffixes = reserved_suffixes
         self._aliases = dict(aliases or {})
         self._missing = dict(missing or {})
+        self._families = dict(families or {})
         self._entries: dict[str, Entry[T]] = {}
         self._built_ins_read = False
         self._frozen = False
@@ -193,6 +203,8 @@ class Registry(Generic[T]):
             raise RegistrationError(
                 f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}; rename one"
             )
+        if entry.value is not None and self._bases is not None:
+            self._check_kind(entry, self._bases)
         if self._frozen and known is None:
             raise RegistrationError(
                 f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts; "
@@ -200,15 +212,28 @@ class Registry(Generic[T]):
             )
         self._entries[entry.name] = entry
 
+    def _check_kind(self, entry: Entry[T], bases: tuple[str, ...]) -> None:
+        value: Any = entry.value
+        is_class = isinstance(value, type)
+        names = [f"{one.__module__}.{one.__qualname__}" for one in value.__mro__] if is_class else []
+        is_maker = callable(value) and not is_class and self.kind == "problem"
+        if set(names) & set(bases) or is_maker or (callable(value) and not bases):
+            return
+        needed = f"a class that derives from {' or '.join(bases)}" if bases else "a function"
+        found = "a class of another base" if is_class else f"a {type(value).__name__}"
+        raise RegistrationError(f"{self.kind} {entry.name!r} ({entry.origin}) is {found}; register {needed}")
+
     def _unknown(self, name: str) -> str:
         known = list(self._entries)
         if name in self._missing:
             advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
             missing = f"{self.kind} {name!r} of Tensor2Tensor does not exist here"
             return f"{missing}; {advice}list all names with --registry_help"
+        found = (advice for start, advice in self._families.items() if re.match(start, name))
+        family = "".join(f"{advice}; " for advice in islice(found, 1))
         return (
-            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
-            f"list them with --registry_help; to load your own, pass --t2t_usr_dir"
+            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.kind} "
+            f"names exist: list them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:

@@ -68,6 +68,14 @@ def forget_usr_package(folder: Path) -> None:
             _forget_modules(folder.name)
 
 
+def modules_not_imported(folder: Path) -> list[str]:
+    """Returns the files of a folder that was imported whose modules were not, as names in it: `more/sets.py`."""
+    folder = folder.resolve()
+    names = {path: path.relative_to(folder) for path in sorted(folder.rglob("*.py"))}
+    dotted = {path: ".".join((_module_name(folder), *name.with_suffix("").parts)) for path, name in names.items()}
+    return [str(name) for path, name in names.items() if dotted[path].removesuffix(".__init__") not in sys.modules]
+
+
 def has_own_name(folder: Path) -> bool:
     """Returns whether a folder can be imported by its own name, since no other module has it."""
     folder = folder.resolve()

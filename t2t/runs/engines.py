@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.architectures import to_state
-from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
@@ -80,7 +80,11 @@ def conversion_of(
         _log_model_decodes("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
         return None
     # Building a model compares these with the checkpoint. A kept conversion skips that: they are in its key.
-    checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
+    # Hparams that the checkpoint lacks came with a later version, which computes the same with their defaults.
+    values = to_state(run.record.model, hparams)[ARCHITECTURE]
+    known = checkpoint.state.get(ARCHITECTURE) or values
+    values = {name: value for name, value in values.items() if name in known}
+    checked = [problem, {ARCHITECTURE: values}, run.record.spec.to_dict()]
     fingerprint = f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}"
     return ConversionCache(run.path, problem, checkpoint.name, fingerprint)
 

@@ -6,7 +6,7 @@ Legend: B batch, T target length, V vocabulary, N rows decoded together.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.registry import MODELS
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_overrides, as_path, as_text, checks_arguments
+from t2t.runs.first_call import TOLERANCE, Features, as_array, as_tensors, random_column
 from t2t.runs.names import Request, build_hparams, check_family
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import INPUTS, TARGETS
@@ -33,14 +34,8 @@ _SPECS = {
     FeatureKind.VIDEO: FeatureSpec(kind=FeatureKind.VIDEO, shape=(16, 16, 1)),
 }
 _LENGTHS = {INPUTS: (5, 3, 7), TARGETS: (4, 6, 2)}
-_SAMPLES_PER_POSITION = 1000
-"""Length of audio for each unit of `_LENGTHS`."""
 _PADDING = 3
 """More padding than necessary, in units of `_LENGTHS`."""
-_TOLERANCE = 1e-3
-"""Largest difference of logits, relative to the largest logit if that is above 1."""
-
-Features = Mapping[str, np.ndarray]
 
 
 @checks_arguments()
@@ -182,28 +177,28 @@ class _ModelCheck:
         targets_NT = self._rng.integers(2, _VOCABULARY, (6, length), np.int32)
         repeated = {name: np.repeat(array, 2, axis=0) for name, array in self.features.items()}
         full_NTV = self._logits(self.model, {**repeated, TARGETS: targets_NT})
-        encoded = self.model.encode(_tensors(self.features))
+        encoded = self.model.encode(as_tensors(self.features))
         cache, last_N = self.model.init_cache(encoded, 6, length, 2), np.zeros(6, np.int32)
         for position in range(length):
             if position == changes_at:
-                cache = self.model.reorder_cache(cache, _tensors(np.array([[1, 0]] * 3, np.int32)))
+                cache = self.model.reorder_cache(cache, as_tensors(np.array([[1, 0]] * 3, np.int32)))
                 targets_NT, full_NTV = (array[[1, 0, 3, 2, 5, 4]] for array in (targets_NT, full_NTV))
                 last_N = targets_NT[:, position - 1]
-            logits_NV, cache = self.model.decode_step(_tensors(last_N), position, cache, encoded)
+            logits_NV, cache = self.model.decode_step(as_tensors(last_N), position, cache, encoded)
             reordered = ", after the beams were reordered" if position >= changes_at else ""
             self._compare(
                 f"decoding at position {position}{reordered} gives other logits than the full forward pass",
-                _numpy(logits_NV), full_NTV[:, position], "compute the same from the cache",
+                as_array(logits_NV), full_NTV[:, position], "compute the same from the cache",
             )  # fmt: skip
             last_N = targets_NT[:, position]
 
     def _logits(self, model: Any, features: Features, seed: np.ndarray | None = None) -> np.ndarray:
-        return _numpy(model(_tensors(features), seed=None if seed is None else _tensors(seed)))
+        return as_array(model(as_tensors(features), seed=None if seed is None else as_tensors(seed)))
 
     def _compare(self, what: str, found: np.ndarray, expected: np.ndarray, cure: str) -> None:
         """Raises UserError if logits differ, or are not finite."""
         worst = float(np.abs(found - expected).max(initial=0.0))
-        if not worst <= _TOLERANCE * max(1.0, float(np.abs(expected).max(initial=0.0))):
+        if not worst <= TOLERANCE * max(1.0, float(np.abs(expected).max(initial=0.0))):
             raise self._error(f"{what}, by up to {worst:.2g}; {cure}")
 
     def _error(self, text: str) -> UserError:
@@ -212,45 +207,9 @@ class _ModelCheck:
 
     def _examples(self, padding: int) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(4)  # the same examples with any padding
-        return {name: _column(spec, _LENGTHS[name], padding, rng) for name, spec in self._spec.features.items()}
+        return {name: random_column(spec, _LENGTHS[name], padding, rng) for name, spec in self._spec.features.items()}
 
     def _keep(self, features: Features) -> np.ndarray:
         """Returns which logits are of data: (B, T) bool of tokens, (B,) of classes."""
         targets = features[TARGETS]
         return targets != 0 if targets.ndim > 1 else np.ones(len(targets), bool)
-
-
-def _column(spec: FeatureSpec, lengths: tuple[int, ...], padding: int, rng: np.random.Generator) -> np.ndarray:
-    """Returns random examples of a feature, padded with zeros."""
-    if spec.kind == FeatureKind.LABEL:
-        return rng.integers(0, spec.vocab_size, len(lengths), np.int32)
-    if spec.kind == FeatureKind.IMAGE:
-        return rng.integers(0, 256, (len(lengths), *spec.shape), np.uint8)
-    unit = _SAMPLES_PER_POSITION if spec.kind == FeatureKind.AUDIO else 1
-    rows = [np.asarray(row) for row in _rows(spec, [unit * length for length in lengths], rng)]
-    column = np.zeros((len(rows), unit * (max(lengths) + padding), *spec.shape), rows[0].dtype)
-    for place, row in zip(column, rows, strict=True):
-        place[: len(row)] = row
-    return column
-
-
-def _rows(spec: FeatureSpec, lengths: list[int], rng: np.random.Generator) -> Iterator[np.ndarray]:
-    for length in lengths:
-        if spec.kind == FeatureKind.TOKENS:
-            yield np.array([*rng.integers(2, spec.vocab_size, length - 1), 1], np.int32)
-        elif spec.kind == FeatureKind.VIDEO:
-            yield rng.integers(1, 256, (length, *spec.shape), np.uint8)
-        else:
-            yield rng.uniform(-1.0, 1.0, (length, *spec.shape)).astype(np.float32)
-
-
-def _tensors(values: Any) -> Any:
-    import keras
-
-    return keras.tree.map_structure(keras.ops.convert_to_tensor, values)
-
-
-def _numpy(tensor: Any) -> np.ndarray:
-    import keras
-
-    return keras.ops.convert_to_numpy(tensor)

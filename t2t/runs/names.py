@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
+from t2t.metrics import LABEL, metric_names, unknown_metric
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
+from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
 from t2t.registry.plugins import Plugin, load_plugins
 from t2t.registry.registry import Registry
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
+
+log = logging.getLogger("t2t")
 
 _SHOWN_SETS = 3
 """Number of sets that an error names."""
@@ -122,6 +127,8 @@ def check_names(request: Request) -> None:
     if missing:
         raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
     problems = problems_of(request)
+    for problem in problems:
+        check_declared(problem)
     hparams = build_hparams(request)[0].freeze()
     check_mixture(hparams, split_mixture(request.problem))
     for problem in problems:
@@ -219,11 +226,38 @@ def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """Returns the problem of a name, variants included; raises UserError for an unknown name or option."""
     base, suffixes = split_variants(name)
-    problem = PROBLEMS.get(base)(**(options or {}))
+    with plugin_errors(found := PROBLEMS.get(base), "cannot be constructed"):
+        problem = found(**(options or {}))
+    if not isinstance(problem, Problem):
+        raise PluginError(f"{described(found)} returned a {type(problem).__name__}; it must return a problem")
+    if not hasattr(problem, "options") or not hasattr(problem, "encoders"):
+        raise PluginError(
+            f"{described(found)}: its __init__ does not call that of its base; begin it with "
+            f"super().__init__(**options)"
+        )
     problem.name = PROBLEMS.canonical(base)
     for suffix in reversed(suffixes):
         problem = VariantProblem(problem, suffix)
     return problem
+
+
+def check_declared(problem: Problem) -> None:
+    """Checks the metrics of a plug-in's problem, and warns if training lacks a split.
+
+    Raises:
+        UserError: a metric is not known.
+    """
+    owner = type(problem.stored)
+    if not is_of_plugin(owner):
+        return
+    for name in problem.metrics:
+        if name.removeprefix(LABEL) not in metric_names():
+            raise PluginError(f"{described(owner)}: metrics: {unknown_metric(name)}")
+    if missing := [split for split in (TRAIN, DEV) if split not in problem.splits]:
+        log.warning(
+            "%s: splits = %s lacks %s, which training needs; the splits of a problem are train, dev and test",
+            described(owner), problem.splits, " and ".join(missing),
+        )  # fmt: skip
 
 
 def check_problem(name: str) -> None:
@@ -287,10 +321,13 @@ def split_variants(name: str) -> tuple[str, list[str]]:
 def get_hparams(name: str) -> HParams:
     """Returns a new set; raises UserError for an unknown name, or a function with arguments or without HParams."""
     check_takes(HPARAMS, name)
-    hparams = HPARAMS.get(name)()
+    function = HPARAMS.get(name)
+    with plugin_errors(function, "failed"):
+        hparams = function()
     if not isinstance(hparams, HParams):
         raise UserError(
-            f"hparams set {name!r} returned {type(hparams).__name__}; its function must end with `return hparams`"
+            f"hparams set {name!r} ({HPARAMS.entry(name).origin}) returned {type(hparams).__name__}; its function must "
+            f"end with `return hparams`"
         )
     return hparams.replace()
 

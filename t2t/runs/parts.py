@@ -18,7 +18,6 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import METRICS
 from t2t.runs.data import OpenData
-from t2t.runs.names import option_names
 from t2t.runs.run_checks import set_batch_size
 from t2t.runs.settings import Settings
 from t2t.runs.split_batches import build_training_batches
@@ -139,7 +138,7 @@ def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, 
         f"hparam max_length={max_length}: {longer / count:.1%} of the training examples of {data.problem.name} "
         f"({longer:,} of {count:,}) are longer"
     )
-    is_cut = "cut_length" in option_names(data.problem)
+    is_cut = hasattr(getattr(data.problem, "options", None), "cut_length")
     shorter = "generate data with a smaller --cut_length" if is_cut else "make the examples shorter"
     cure = f"raise max_length (the longest has {batches.longest:,}) or {shorter}"
     if is_new and 2 * batches.skipped >= count:

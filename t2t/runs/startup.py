@@ -86,6 +86,13 @@ def check_keras_backend() -> None:
         raise UserError(f"{where}: jax is not installed; pip install 't2t-keras[jax]', or set KERAS_BACKEND=tensorflow")
 
 
+def environment_of_child(**changes: str) -> dict[str, str]:
+    """Returns the environment of a Python process that imports this package, also from a checkout not installed."""
+    folder = str(Path(__file__).parents[2])
+    path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, **changes}
+
+
 def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:
     """Calls `load_plugins` within `quietly`, as plug-ins may import TensorFlow."""
     with quietly():

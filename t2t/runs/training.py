@@ -22,9 +22,11 @@ from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
 from t2t.models.base import all_weights_exist, create_model
+from t2t.registry.overrides import is_of_plugin
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_hparams, compilation_line, decide
+from t2t.runs.first_call import check_first_call
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
@@ -250,6 +252,8 @@ class TrainingRun:
         """Runs the largest batches, so that a lack of memory shows now; with XLA, a batch of each shape."""
         if self.step.xla and self.workers.is_chief:
             log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
+        if is_of_plugin(type(self.model)):
+            check_first_call(self.model)
         with all_weights_exist(self.model):
             for part in self.parts:
                 trainer.warm_up(part.warm_up_batches(self.step.xla), part.name)

@@ -1,12 +1,12 @@
 """The table of addresses, and the Starlette application that serves them."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -31,7 +31,7 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(service.close)
+        await asyncio.to_thread(service.close)  # not in the pool of requests, which may all be busy
 
     addresses = list({(one.method, one.path): one for one in (*_addresses(service), *more)}.values())
     app = Starlette(

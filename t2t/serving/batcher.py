@@ -1,10 +1,11 @@
 """Batches requests that arrive at about the same time."""
 
 import dataclasses
+import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,9 +14,17 @@ class FullError(Exception):
     """The queue is full, or closed."""
 
 
+class EndedError(FullError):
+    """The service ends."""
+
+    def __init__(self):
+        super().__init__("the service ends")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Waiting:
     item: Any
+    group: Hashable
     future: Future
     since: float
     """Arrival, in seconds of the monotonic clock."""
@@ -24,7 +33,7 @@ class _Waiting:
 class Batcher:
     """A bounded first-in, first-out queue, and threads that process batches of its items.
 
-    A batch starts when it is full, or when its first item has waited for `wait_s`.
+    A batch starts when it is full, or when its first item has waited for `wait_s`. All its items are of one group.
 
     Args:
         answer: `answer(items)` returns one result for each item; called in the threads. If it raises for a batch, each
@@ -33,6 +42,7 @@ class Batcher:
         wait_s: seconds that an item waits for others to form a batch.
         room: capacity of the queue, in items.
         threads: number of batches processed concurrently.
+        group: returns the group of an item; by default, there is one.
     """
 
     def __init__(
@@ -43,7 +53,9 @@ class Batcher:
         wait_s: float,
         room: int,
         threads: int = 1,
+        group: Callable[[Any], Hashable] = lambda item: None,
     ):
+        self._group = group
         self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
@@ -61,12 +73,15 @@ class Batcher:
         """Queues all items or none, and returns the futures of their results; items with cancelled futures are skipped.
 
         Raises:
-            FullError: the queue has no room for all items, or the batcher is closed.
+            EndedError: the batcher is closed.
+            FullError: the queue has no room for all items.
         """
         with self._changed:
-            if self._closed or len(self._queue) + len(items) > self.room:
+            if self._closed:
+                raise EndedError
+            if len(self._queue) + len(items) > self.room:
                 raise FullError(f"{len(self._queue)} of {self.room} places taken")
-            entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
+            entries = [_Waiting(item, self._group(item), Future(), time.monotonic()) for item in items]
             self._queue.extend(entries)
             self._changed.notify_all()  # all threads: there may be several batches
         return [entry.future for entry in entries]
@@ -114,7 +129,11 @@ class Batcher:
                     self._changed.wait()
                 if not self._queue:
                     return None
-                left = self._queue[0].since + self._wait_s - time.monotonic()
-                if self._closed or len(self._queue) >= self._most or left <= 0:
-                    return [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+                first = self._queue[0]
+                found = list(itertools.islice((one for one in self._queue if one.group == first.group), self._most))
+                left = first.since + self._wait_s - time.monotonic()
+                if self._closed or len(found) >= self._most or left <= 0:
+                    taken = set(map(id, found))
+                    self._queue = deque(one for one in self._queue if id(one) not in taken)
+                    return found
                 self._changed.wait(left)  # for more items

@@ -46,6 +46,9 @@ class ServedExport(ServedModel):
 
     can_stream = False
 
+    def _group(self, question: Question) -> None:
+        """Of one group are all questions."""
+
     def describe(self) -> dict[str, Any]:
         """Returns name, step and problem, as JSON."""
         return self._described(self._run.get("problem"), most_hypotheses=self._most)
@@ -90,6 +93,9 @@ class ServedExport(ServedModel):
                 f"or serve its run"
             )
         return [Question(text, n_best, truncate=truncate) for text in texts]
+
+    def warm_up_others(self) -> None:
+        """Does nothing: there is one search."""
 
     def _decode_made_up(self, count: int, length: int) -> None:
         self.answer([Question(" ".join(["."] * length))] * count)

@@ -176,7 +176,7 @@ async def _complete(
     questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream:
         text = plain_requests.only_text(asked.texts)
-        events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
+        events = completion.chunks(service.stream(model, questions[0]), text, n, asked.include_usage)
         return await event_response(request.url.path, events)
     answers = await service.answers(model, questions)
     return JSONResponse(await run_in_threadpool(completion.response, asked.texts, answers, n))

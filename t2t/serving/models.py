@@ -7,19 +7,22 @@ import logging
 import queue
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t.decoding.settings import SAMPLE
+from t2t.decoding.settings import GREEDY, SAMPLE
 from t2t.errors import UserError
+from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import cut_row
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Translator
-from t2t.serving.batcher import Batcher
+from t2t.serving.batcher import Batcher, FullError
 from t2t.serving.errors import ContextLengthError
 from t2t.serving.search_changes import FIELDS, check_changes, limit_tokens
 from t2t.specs.constants import EOS_ID
@@ -30,6 +33,12 @@ WARM_UP_LENGTHS = (4, 16, 64)
 """Lengths of the random inputs that warm up a model, in ids, or in words for an export."""
 WARM_UP_SECONDS = 10.0
 """Time after which usually no further warm-up batch of a model is started."""
+_SAMPLE = {"decode_method": SAMPLE}
+OTHER_SEARCHES: Sequence[tuple[int, dict[str, Any]]] = (
+    (1, {"decode_method": GREEDY}), (2, {}), (1, _SAMPLE), (1, _SAMPLE | {"sampling_top_p": 0.9}),
+    (1, _SAMPLE | {"sampling_top_k": 40}),
+)  # fmt: skip
+"""Outputs and changed settings of searches that requests usually ask for, apart from the model's own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +55,18 @@ class Question:
     """Constraints on the words of the outputs; None without any."""
     truncate: bool = True
     """Whether the text may be truncated."""
+    structure: Hashable = None
+    """What its search is compiled for, see `SearchSettings.structure`; None if nothing is compiled."""
+
+    @property
+    def group(self) -> Hashable:
+        """Questions of one group are searched in one batch."""
+        return self.n_best, self.changes, self.terms is None
+
+    @property
+    def kind(self) -> Hashable:
+        """Questions of one kind have the same compiled search."""
+        return self.structure, self.terms is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,13 +144,42 @@ class ServedModel:
         for device in self._devices:
             self._free.put(device)
         self._rotation = itertools.cycle(self._devices)
-        self.queue = Batcher(
-            self._answer_on_free_device,
-            most=self.limits.most_texts,
-            wait_s=self.limits.wait_s,
-            room=self.limits.room,
-            threads=len(self._devices),
-        )
+        self._compiled: OrderedDict[Hashable, None] = OrderedDict()
+        """The kinds of questions whose searches are compiled, the least recently used first."""
+        how: dict[str, Any] = {"most": self.limits.most_texts, "room": self.limits.room, "group": self._group}
+        self.queue = Batcher(self._answer_on_free_device, wait_s=self.limits.wait_s, threads=len(self._devices), **how)
+        self.first_queue = Batcher(self._answer_first, wait_s=0.0, **how)
+        """For questions whose search must be compiled first, so that others do not wait for that."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of texts in the queues."""
+        return self.queue.waiting + self.first_queue.waiting
+
+    def submit(self, questions: Sequence[Question]) -> list[Future]:
+        """Queues the questions of a request; see `Batcher.submit`."""
+        kinds = {question.kind for question in questions if question.structure is not None}
+        if not kinds <= self._compiled.keys():
+            return self.first_queue.submit(questions)
+        for kind in kinds:
+            self._compiled.move_to_end(kind)
+        return self.queue.submit(questions)
+
+    def _group(self, question: Question) -> Hashable:
+        return question.group
+
+    def _answer_first(self, questions: Sequence[Question]) -> list[Answer]:
+        with _use_device(*next(self._rotation)):
+            answers = self.answer(questions)
+        for question, answer in zip(questions, answers, strict=True):
+            if answer is not BLANK:
+                self._note_compiled(question.kind)
+        return answers
+
+    def _note_compiled(self, kind: Hashable) -> None:
+        self._compiled[kind] = None
+        if len(self._compiled) > MOST_SEARCHES:
+            self._compiled.popitem(last=False)
 
     def warm_up(self, seconds: float = WARM_UP_SECONDS) -> None:
         """Decodes random inputs on each device, single ones and full batches, so that requests find compiled functions.
@@ -145,12 +195,19 @@ class ServedModel:
                     self._decode_made_up(count, length)
         log.info("model %s is warmed up, %.1f s", self.name, time.monotonic() - start)
 
+    def warm_up_others(self) -> None:
+        """Has the other searches that requests usually ask for compiled, without waiting for that."""
+        for n_best, changes in OTHER_SEARCHES:
+            with contextlib.suppress(UserError, FullError):  # the model has no such search, or there is no room
+                self.first_queue.submit(self.questions(["."], n_best, changes))
+
     def _decode_made_up(self, count: int, length: int) -> None:
         """Decodes `count` random inputs of `length` ids."""
         spec = self.translator.facts.spec
         size = (count, min(length, self.translator.longest_input))
         ids = np.random.default_rng(0).integers(EOS_ID + 1, (spec.inputs or spec.targets).vocab_size, size)
         self.translator.warm_up(ids.tolist(), self.n_best)
+        self._note_compiled(Question("", structure=self.translator.settings(self.n_best)[0].structure).kind)
 
     @contextlib.contextmanager
     def _free_device(self) -> Iterator[None]:
@@ -241,7 +298,8 @@ class ServedModel:
         if most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        return [Question(text, n_best, key, seed, terms) for text, key, seed in zip(texts, keys, seeds, strict=True)]
+        rows = zip(texts, keys, seeds, strict=True)
+        return [Question(text, n_best, *row, terms, structure=settings.structure) for text, *row in rows]
 
     def _check_lengths(
         self, texts: Sequence[str], truncate: bool, is_long_output: bool, changes: Mapping[str, Any]
@@ -269,23 +327,21 @@ class ServedModel:
             self.translator.check_min_length(self.translator.request(rows, sources=given, **changes))
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Returns the answers; questions with equal settings are searched in one batch."""
-        found = {i: BLANK for i, question in enumerate(questions) if self.translator.is_blank(question.text)}
-        groups: dict[Any, list[int]] = {}
-        for i, question in enumerate(questions):
-            if i not in found:
-                groups.setdefault((question.n_best, question.changes), []).append(i)
-        for (n_best, changes), numbers in groups.items():
-            texts, seeds = zip(*((questions[i].text, questions[i].sentence_seed) for i in numbers), strict=True)
-            ids = self.translator.encode(texts)
-            how: dict[str, Any] = dict(changes)
-            if any(questions[i].terms for i in numbers):
-                how["constraints"] = [questions[i].terms for i in numbers]
-            outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
-            longest = self.translator.longest_input
-            for i, row, output in zip(numbers, ids, outputs, strict=True):
-                found[i] = Answer(output, len(row) > longest, min(len(row), longest))
-        return [found[i] for i in range(len(questions))]
+        """Returns the answers to questions of one group, which are searched in one batch."""
+        found = [BLANK] * len(questions)
+        numbers = [i for i, question in enumerate(questions) if not self.translator.is_blank(question.text)]
+        if not numbers:
+            return found
+        texts, seeds = zip(*((questions[i].text, questions[i].sentence_seed) for i in numbers), strict=True)
+        n_best, changes, is_free = questions[0].group
+        how: dict[str, Any] = dict(changes)
+        if not is_free:
+            how["constraints"] = [questions[i].terms for i in numbers]
+        ids, longest = self.translator.encode(texts), self.translator.longest_input
+        outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
+        for i, row, output in zip(numbers, ids, outputs, strict=True):
+            found[i] = Answer(output, len(row) > longest, min(len(row), longest))
+        return found
 
     def stream(self, question: Question) -> Iterator[PartialAnswer]:
         """Yields the answer to a question after each step of its search; only where `can_stream`."""

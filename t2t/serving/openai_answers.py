@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from t2t.inference.hypothesis import Hypothesis
 from t2t.serving.events import text_pieces
 from t2t.serving.models import Answer, PartialAnswer, ServedModel
 
@@ -29,18 +30,20 @@ class Completion:
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
 
     def response(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
-        """Returns the response for several texts, with at most n choices for each."""
+        """Returns the response for several texts, with n choices for each, which clients count on."""
         choices = []
         for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
             prompt = self._model.prompt(text)
-            for k, one in enumerate(answer.hypotheses):
+            for k, one in enumerate(_filled(answer.hypotheses, n)):
                 content = one.text.removeprefix(prompt)
                 body = {"message": {"role": "assistant", "content": content}} if self._is_chat else {"text": content}
                 choices.append(_choice(row * n + k, body, one.finish_reason, answer))
         return self._object(self._kind, choices) | self._usage(answers)
 
-    async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
-        """Yields the answer to a text as OpenAI chunks, then `[DONE]`."""
+    async def chunks(
+        self, stream: AsyncIterator[PartialAnswer], text: str, n: int, include_usage: bool
+    ) -> AsyncIterator[Any]:
+        """Yields the answer to a text, with n choices, as OpenAI chunks, then `[DONE]`."""
         kind = self._kind + (".chunk" if self._is_chat else "")
         begun: set[int] = set()
         prompt = await run_in_threadpool(self._model.prompt, text)
@@ -49,8 +52,9 @@ class Completion:
                 yield self._object(kind, [_choice(number, self._piece(piece, number not in begun), None)])
                 begun.add(number)
             if answer is not None:
-                for number, one in enumerate(answer.hypotheses):
-                    last = self._piece("", number not in begun)
+                for number, one in enumerate(_filled(answer.hypotheses, n)):
+                    again = one.text.removeprefix(prompt) if number >= len(answer.hypotheses) else ""
+                    last = self._piece(again, number not in begun)
                     yield self._object(kind, [_choice(number, last, one.finish_reason, answer)])
                 if include_usage:
                     yield self._object(kind, []) | self._usage([answer])
@@ -74,6 +78,11 @@ class Completion:
             free = answer.length if self._model.continues else 0  # outputs contain the ids of the prompt
             written += sum(max(len(one.ids) - free, 0) for one in answer.hypotheses)
         return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
+
+
+def _filled(hypotheses: Sequence[Hypothesis], n: int) -> Sequence[Hypothesis]:
+    """Returns n hypotheses, the last one repeatedly if there are fewer, as for a blank text."""
+    return [*hypotheses, *[hypotheses[-1]] * (n - len(hypotheses))]
 
 
 def _choice(

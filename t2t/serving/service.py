@@ -1,11 +1,15 @@
 """State of the service: models by name, request limits, queues."""
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
-from t2t.serving.batcher import Batcher, FullError
+from t2t.serving.batcher import Batcher, EndedError, FullError
 from t2t.serving.errors import ContextLengthError
 from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
 from t2t.serving.streams import Streams
@@ -22,8 +26,10 @@ log = logging.getLogger("t2t")
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-CLOSE_S = 5.0
+CLOSE_S = 3.0
 """Time limit for what is still running when a service is closed."""
+MOST_LATE = 8
+"""Largest number of jobs that are kept for a later request."""
 RETRY_S = 1
 """Value of the Retry-After header, in seconds."""
 
@@ -43,9 +49,9 @@ class RequestLimits:
     seconds: float = 60.0
     """Time limit from the complete body to the answer."""
     waiting_jobs: int = 256
-    """Capacity of each of the two job queues, see `Service.run` and `Service.read`."""
+    """Capacity of each of the two job queues, see `Service.run` and `Service.read`, and of that of streamed answers."""
     streams: int = 4
-    """Largest number of concurrent streamed answers."""
+    """Largest number of concurrent streamed answers; others wait."""
     truncate: bool = False
     """Whether texts that are too long are truncated, not refused, where a request does not say."""
 
@@ -91,16 +97,23 @@ class Service:
         self.limits = limits or RequestLimits()
         self.measures = Measures()
         for model in models:
-            self.measures.waiting_texts.labels(model.name).set_function(
-                functools.partial(getattr, model.queue, "waiting")
-            )
+            self.measures.waiting_texts.labels(model.name).set_function(functools.partial(getattr, model, "waiting"))
         room = self.limits.waiting_jobs
         self._jobs, self._reads = (
             Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(2)
         )
         self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting + self._reads.waiting)
-        self.streams = Streams(self.limits.streams)
+        self.streams = Streams(self.limits.streams, room)
         self.measures.streams.set_function(lambda: self.streams.running)
+        self._late: OrderedDict[Hashable, Future] = OrderedDict()
+        """Jobs that took longer than a request, by key, see `run`."""
+        self._time_limits: set[asyncio.Timeout] = set()
+        """Of requests that are being answered."""
+        self._is_stopped = False
+        self.unanswered = 0
+        """Number of requests that were cut off when the service ended."""
+        self.is_closed = False
+        """Whether the service was closed and no work is running."""
 
     def model(self, name: Any) -> ServedModel:
         """Returns the model with a name, the first one for None; raises UnknownNameError."""
@@ -121,7 +134,7 @@ class Service:
             raise too_large
         body = bytearray()
         try:
-            async with asyncio.timeout(limits.body_seconds):
+            async with self._within(limits.body_seconds):
                 async for part in request.stream():
                     body += part
                     if len(body) > limits.most_bytes:
@@ -159,7 +172,7 @@ class Service:
             ContextLengthError: the answer tells that a text was cut that may not be truncated.
             HTTPException: the queue is full or the time limit is exceeded.
         """
-        found: list[Answer] = await self._results(model.queue, questions)
+        found: list[Answer] = await self._results(model.submit, questions)
         for number, (question, answer) in enumerate(zip(questions, found, strict=True), start=1):
             if answer.cut and not question.truncate:
                 raise ContextLengthError(
@@ -194,47 +207,88 @@ class Service:
             async for item in self.streams.run(items, self.limits.seconds):
                 yield item
         except FullError as error:
-            raise _too_many(error) from None
+            raise self._refused(error) from None
         except TimeoutError:
             raise self._too_late() from None
 
-    async def run(self, job: Callable[[], Result]) -> Result:
-        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit."""
-        (result,) = await self._results(self._jobs, [job])
+    async def run(self, job: Callable[[], Result], key: Hashable = None) -> Result:
+        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit.
+
+        A job that runs when the time is over goes on: the next request with the same key gets its result.
+        """
+        late, futures = self._late.pop(key, None), []
+
+        def submit(jobs: Sequence[Any]) -> list[Future]:
+            futures.extend([late] if late else self._jobs.submit(jobs))
+            return futures
+
+        try:
+            (result,) = await self._results(submit, [job])
+        except HTTPException:
+            if key is not None and futures and not futures[0].cancelled():
+                self._late[key] = futures[0]
+                if len(self._late) > MOST_LATE:
+                    self._late.popitem(last=False)
+            raise
         return result
 
     async def read(self, job: Callable[[], Result]) -> Result:
         """Does as `run` in a separate thread for functions that read files, so that they do not wait for models."""
-        (result,) = await self._results(self._reads, [job])
+        (result,) = await self._results(self._reads.submit, [job])
         return result
 
-    async def _results(self, queue: Batcher, items: Sequence[Any]) -> list[Any]:
+    async def _results(self, submit: Callable[[Sequence[Any]], list[Future]], items: Sequence[Any]) -> list[Any]:
         try:
-            futures = queue.submit(items)
+            futures = submit(items)
         except FullError as error:
-            raise _too_many(error) from None
+            raise self._refused(error) from None
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with self._within(self.limits.seconds):
                 return await asyncio.gather(*map(asyncio.wrap_future, futures))
         except TimeoutError:
             raise self._too_late() from None
 
+    @contextlib.asynccontextmanager
+    async def _within(self, seconds: float) -> AsyncIterator[None]:
+        """Context that raises TimeoutError after a time, and HTTPException when the service stops."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(0.0 if self._is_stopped else seconds) as limit:
+                    self._time_limits.add(limit)
+                    stack.callback(self._time_limits.discard, limit)
+                    yield
+            except TimeoutError:
+                if self._is_stopped:
+                    raise self._refused(EndedError()) from None
+                raise
+
     def _too_late(self) -> HTTPException:
         return HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less")
 
+    def _refused(self, error: FullError) -> HTTPException:
+        retry = {"Retry-After": str(RETRY_S)}
+        if isinstance(error, EndedError):
+            self.unanswered += 1
+            return HTTPException(503, f"{error}; ask again later", headers=retry)
+        return HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry)
+
+    def stop(self) -> None:
+        """Ends all requests that are being answered, with status 503; called in the event loop."""
+        self._is_stopped = True
+        for limit in list(self._time_limits):
+            if not limit.expired():
+                limit.reschedule(0.0)
+        self.streams.stop()
+
     def close(self, seconds: float = CLOSE_S) -> None:
-        """Stops the streams, and drains and closes the queues.
+        """Drains and closes the queues.
 
         Args:
             seconds: time limit for all queues. Who asked has waited for `--grace_seconds` before and is gone.
         """
-        self.streams.close()
         end = time.monotonic() + seconds
-        queues = (*(model.queue for model in self.models.values()), self._jobs, self._reads)
-        if not all([queue.close(max(0.0, end - time.monotonic())) for queue in queues]):
+        own = ((model.queue, model.first_queue) for model in self.models.values())
+        queues = (self.streams, *itertools.chain.from_iterable(own), self._jobs, self._reads)
+        self.is_closed = all([queue.close(max(0.0, end - time.monotonic())) for queue in queues])
+        if not self.is_closed:
             log.warning("closed while work was running, after %g s; it is not finished", seconds)
-
-
-def _too_many(error: FullError) -> HTTPException:
-    retry = {"Retry-After": str(RETRY_S)}
-    return HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry)

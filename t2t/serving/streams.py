@@ -1,18 +1,50 @@
-"""Runs iterators in threads for coroutines: each streamed answer has a thread, up to a fixed number."""
+"""Runs iterators in threads for coroutines: each streamed answer has a thread, up to a fixed number; others wait."""
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from t2t.serving.batcher import FullError
+from t2t.serving.batcher import Batcher, EndedError
 
 Item = TypeVar("Item")
 
 _END = object()
+
+
+class _Stream:
+    """An iterator whose items go to a coroutine.
+
+    Args:
+        items: returns the iterator.
+    """
+
+    def __init__(self, items: Callable[[], Iterator[Any]]):
+        self._items, self._loop = items, asyncio.get_running_loop()
+        self.arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self.is_stopped = False
+        """Whether nobody reads further items."""
+
+    def send(self, item: Any) -> None:
+        """Passes an item to the coroutine, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
+            self._loop.call_soon_threadsafe(self.arrived.put_nowait, item)
+
+    def run(self) -> None:
+        """Sends all items, unless it is stopped."""
+        if self.is_stopped:
+            return
+        last: Any = _END
+        try:
+            with contextlib.closing(self._items()) as iterator:  # type: ignore[type-var]  # a generator
+                for item in iterator:
+                    if self.is_stopped:
+                        return
+                    self.send(item)
+        except BaseException as error:  # goes to the consumer
+            last = error
+        self.send(last)
 
 
 class Streams:
@@ -20,20 +52,24 @@ class Streams:
 
     Args:
         most: largest number of concurrent iterators.
+        room: how many more may wait.
     """
 
-    def __init__(self, most: int):
-        self._most = most
-        self._pool = ThreadPoolExecutor(most, "stream")
-        self._lock = threading.Lock()
-        self._running: set[threading.Event] = set()
-        """For each running iterator the event that stops it after its next item."""
-        self._closed = False
+    def __init__(self, most: int, room: int):
+        self._queue = Batcher(self._run, most=1, wait_s=0.0, room=room, threads=most)
+        self._open: set[_Stream] = set()
+        """Streams with a consumer."""
+        self._running: set[_Stream] = set()
 
     @property
     def running(self) -> int:
-        """Number of iterators that have not ended."""
+        """Number of iterators that have started and not ended."""
         return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Number of iterators that wait."""
+        return self._queue.waiting
 
     async def run(self, items: Callable[[], Iterator[Item]], seconds: float) -> AsyncIterator[Item]:
         """Yields the items of an iterator as they arrive; stops the iterator when the consumer is closed.
@@ -43,50 +79,39 @@ class Streams:
             seconds: time limit for all items, from the call on.
 
         Raises:
-            FullError: too many iterators are running, or the streams are closed.
+            EndedError: the streams are stopped or closed.
+            FullError: too many iterators wait.
             TimeoutError: the time limit is exceeded.
         """
-        arrived: asyncio.Queue[Any] = asyncio.Queue()
-        stop = self._start(items, arrived)
+        stream = _Stream(items)
         end = time.monotonic() + seconds
+        self._queue.submit([stream])
+        self._open.add(stream)
         try:
-            while (item := await asyncio.wait_for(arrived.get(), end - time.monotonic())) is not _END:
+            while (item := await asyncio.wait_for(stream.arrived.get(), end - time.monotonic())) is not _END:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
         finally:
-            stop.set()
+            stream.is_stopped = True
+            self._open.discard(stream)
 
-    def close(self) -> None:
-        """Stops all iterators and joins their threads."""
-        with self._lock:
-            self._closed = True
-            for stop in self._running:
-                stop.set()
-        self._pool.shutdown()
+    def stop(self) -> None:
+        """Ends all streams for their consumers, with an EndedError, and stops the iterators after their next items."""
+        for stream in list(self._open):
+            stream.is_stopped = True
+            stream.send(EndedError())
 
-    def _start(self, items: Callable[[], Iterator[Any]], arrived: "asyncio.Queue[Any]") -> threading.Event:
-        loop, stop = asyncio.get_running_loop(), threading.Event()
-        with self._lock:
-            if self._closed or len(self._running) >= self._most:
-                raise FullError(f"{len(self._running)} of {self._most} streams taken")
-            self._running.add(stop)
-            self._pool.submit(self._work, items, lambda item: loop.call_soon_threadsafe(arrived.put_nowait, item), stop)
-        return stop
+    def close(self, seconds: float | None = None) -> bool:
+        """Does as `stop`, takes no more, and joins the threads, see `Batcher.close`."""
+        self.stop()
+        return self._queue.close(seconds)
 
-    def _work(self, items: Callable[[], Iterator[Any]], send: Callable[[Any], Any], stop: threading.Event) -> None:
-        last: Any = _END
+    def _run(self, streams: Any) -> list[None]:
+        (stream,) = streams
+        self._running.add(stream)
         try:
-            with contextlib.closing(items()) as iterator:  # type: ignore[type-var]  # a generator
-                for item in iterator:
-                    if stop.is_set():
-                        last = FullError("the service ends")  # for a consumer that is still waiting
-                        break
-                    send(item)
-        except BaseException as error:  # goes to the consumer
-            last = error
+            stream.run()
         finally:
-            with self._lock:
-                self._running.discard(stop)
-        with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
-            send(last)
+            self._running.discard(stream)
+        return [None]

@@ -51,6 +51,7 @@ class SubwordSampler:
             ) from None
         numbers = [n for n in range(encoder.vocab_size) if not self._is_special(n)]
         scores = {self._processor.id_to_piece(n): self._processor.get_score(n) for n in numbers}
+        self._score_of = [self._processor.get_score(n) for n in range(encoder.vocab_size)]
         if encoder.keeps_to_words:
             self._scores = scores
             self._whole = self._unmerged(list(scores))
@@ -83,7 +84,7 @@ class SubwordSampler:
 
     def _one_of_best(self, text: str, alpha: float, rng: np.random.Generator) -> list[int]:
         best = self._with_whole_pieces(self._processor.nbest_encode(text, nbest_size=N_BEST))
-        scores = alpha * np.array([sum(map(self._processor.get_score, ids)) for ids in best])
+        scores = alpha * np.array([sum(map(self._score_of.__getitem__, ids)) for ids in best])
         weights = np.exp(scores - scores.max())
         chosen: list[int] = best[rng.choice(len(best), p=weights / weights.sum())]
         return chosen

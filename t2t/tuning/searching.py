@@ -13,6 +13,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
+from t2t.registry.overrides import plugin_errors
 from t2t.runs.data import find_missing_data, generate_all, open_data
 from t2t.runs.names import Request, build_hparams, check_names, check_takes, get_problem, problems_of, split_request
 from t2t.runs.run_checks import check_training, find_source
@@ -98,7 +99,14 @@ def search(asked: StudyRequest) -> StudyResult:
         return found
 
     Tuner(study, command, asked.tune).run(results)
-    return results()
+    found = results()
+    if found.best and found.is_tie:
+        log.warning(
+            "all trials have the same %s, %.4g, so that none is better than the others; train them longer, search a "
+            "wider range or choose another --objective",
+            objective.figure, found.best.report.value,
+        )  # fmt: skip
+    return found
 
 
 def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHParams) -> None:
@@ -172,7 +180,8 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
     ranged = RangedHParams()
     check_takes(HPARAMS_RANGES, name, ranged)
-    HPARAMS_RANGES.get(name)(ranged)
+    with plugin_errors(function := HPARAMS_RANGES.get(name), "failed"):
+        function(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
         log.info("%s is not searched: --hparams sets it", field)
         del ranged.ranges[field]

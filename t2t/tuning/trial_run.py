@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.files.atomic import LockedError, exclusive_lock, is_locked, open_locked, os_errors_as_machine_errors
+from t2t.runs.startup import environment_of_child
 
 FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 """How a run ended: trained to the end, by an error, or by `stop`."""
@@ -104,8 +104,6 @@ class TrialRun:
         self._saved = saved
         if self._starts > _MOST_STARTS:
             return FAILED
-        root = str(Path(t2t.__file__).parents[1])  # of a checkout, which need not be installed
-        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         chosen = {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
         with (
             os_errors_as_machine_errors(f"cannot write {self.log_file.parent}"),
@@ -114,7 +112,7 @@ class TrialRun:
         ):
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, f"--output_dir={self.folder}", *self._arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path, **chosen},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment_of_child(**chosen),
                 process_group=0, pass_fds=[lock.fileno()],
             )  # fmt: skip
             lock.truncate(0)

@@ -35,7 +35,7 @@ def killed(bench: Bench, name: str) -> str | None:
         return str(error)
     printed = process.log.read_text(errors="replace")
     if name == "SIGINT" and "Traceback" in printed and "_guarded" not in printed:
-        return None  # Python was still importing the command, and printed its usual traceback
+        return None  # Python itself was still starting, and printed its usual traceback
     if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, bench.job.made(out)):
         return None  # the job had already finished
     said = _SAID.get(name, "") if printed else ""  # without output, the signal handler may not have been installed yet

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+import t2t
 from t2t.cli.common import parse
 from tests.in_process import call, module_of
 from tests.readme import ROOT
@@ -16,6 +17,9 @@ from tests.readme import ROOT
 PAGE = (ROOT / "docs/coming_from.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Tensor2Tensor")[2].partition("What is different")[0]
 COMMANDS = re.findall(r"^\| `(t2t-[^`]+)` \|", SECTION, re.M)
+OTHERS = re.findall(r"`(t2t-[\w-]+ [^`$\n]+)`", PAGE.partition("\n## fairseq")[2])
+"""Commands in place of those of other toolkits."""
+EXPRESSIONS = re.findall(r"`(t2t\.[^`]+)`", PAGE)
 RUN = re.search(r"`\$RUN` stands for `([^`]+)`", SECTION)[1].replace("\n", " ")
 NEEDS_MODEL = re.compile(r"\$RUN|translate-all")
 """Commands that load TensorFlow."""
@@ -81,10 +85,16 @@ def test_there_is_a_command_of_each_kind():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *OTHERS])
 def test_flags_are_read_as_they_stand_on_the_page(command):
     words = shlex.split(command.replace("$RUN", RUN))
     assert parse(module_of(words[0]).build_flags(), words, "") is not None
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_python_of_the_page_translates_a_text(expression, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert isinstance(eval(expression, {"t2t": t2t}), str)
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ TARGET = ["<blank>", "<s>", "</s>", "<unk>", *["der", "Hund", "läuft", "eine", 
 
 
 def random_spec(
-    source=SOURCE, target=TARGET, *, tied=False, scale=True, encodings=None, config=None, kv_heads=None, **settings
-):
+    source=SOURCE, target=TARGET, *, tied=False, scale=True, encodings=None, config=None, kv_heads=None,
+    decoder=(HEADS, INNER), **settings
+):  # fmt: skip
     """Returns a model specification with random weights.
 
     Args:
@@ -25,16 +26,17 @@ def random_spec(
         encodings: table of positions, or None.
         config: entries of config.json.
         kv_heads: number of heads of keys and values; None for that of queries.
+        decoder: number of heads and inner width of the decoder.
         settings: settings of encoder and decoder.
     """
     stacks = {"num_heads_kv": kv_heads, **settings}
     spec = TransformerSpec(
         transformer_spec.TransformerEncoderSpec(LAYERS, HEADS, **stacks),
-        transformer_spec.TransformerDecoderSpec(LAYERS, HEADS, **stacks),
+        transformer_spec.TransformerDecoderSpec(LAYERS, decoder[0], **stacks),
     )
     rng = np.random.default_rng(3)
-    kv_width = (kv_heads or HEADS) * (WIDTH // HEADS)
-    for stack, tokens in ((spec.encoder, source), (spec.decoder, target)):
+    for stack, tokens, heads, inner in ((spec.encoder, source, HEADS, INNER), (spec.decoder, target, *decoder)):
+        kv_width = (kv_heads or heads) * (WIDTH // heads)
         stack.scale_embeddings = scale
         if encodings is not None:
             stack.position_encodings.encodings = encodings
@@ -44,7 +46,7 @@ def random_spec(
                 _fill_attention(rng, layer.attention, (WIDTH, 2 * kv_width))
             _fill_norm(rng, layer.ffn.layer_norm)
             for name, shape in (
-                ("linear_0", (INNER, WIDTH)), ("linear_0_noact", (INNER, WIDTH)), ("linear_1", (WIDTH, INNER))
+                ("linear_0", (inner, WIDTH)), ("linear_0_noact", (inner, WIDTH)), ("linear_1", (WIDTH, inner))
             ):  # fmt: skip
                 if hasattr(layer.ffn, name):
                     _fill(rng, getattr(layer.ffn, name), *shape)

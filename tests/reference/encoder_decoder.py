@@ -54,11 +54,13 @@ class Network:
         ssru: whether decoder layers have an SSRU instead of self-attention.
         one_table: whether inputs, targets and output layer share a table.
         output_bias: whether the output layer has a bias.
+        decoder: number of heads and inner width of the decoder.
     """
 
     def __init__(
         self, sizes, *, activation="relu", gated=False, attention_bias=True, ffn_bias=True, rms=False, epsilon=1e-6,
         pre_norm=True, positions="interleaved", first_position=0, ssru=False, one_table=False, output_bias=True,
+        decoder=(HEADS, INNER),
     ):  # fmt: skip
         self.rng = np.random.default_rng(5)
         self.activation, self.rms, self.epsilon, self.pre_norm = _ACTIVATIONS[activation], rms, epsilon, pre_norm
@@ -68,14 +70,15 @@ class Network:
         if one_table:
             self.tables = [self.tables[0]] * 3
         self.output_bias = self._random(sizes[1]) if output_bias else np.zeros(sizes[1])
-        self.layers = {"encoder": [], "decoder": []}
+        self.layers, self.decoder_heads = {"encoder": [], "decoder": []}, decoder[0]
         for side, layers in self.layers.items():
+            inner = INNER if side == "encoder" else decoder[1]
             for _ in range(LAYERS):
                 layer = {
-                    "ffn": {"inner": self._map(INNER, WIDTH, ffn_bias), "outer": self._map(WIDTH, INNER, ffn_bias)}
+                    "ffn": {"inner": self._map(inner, WIDTH, ffn_bias), "outer": self._map(WIDTH, inner, ffn_bias)}
                 }
                 if gated:
-                    layer["ffn"]["gate"] = self._map(INNER, WIDTH, ffn_bias)
+                    layer["ffn"]["gate"] = self._map(inner, WIDTH, ffn_bias)
                 for part in ("self", "cross")[: 1 + (side == "decoder")]:
                     names = ("query", "key", "value", "out")
                     layer[part] = {name: self._map(WIDTH, WIDTH, attention_bias) for name in names}
@@ -98,22 +101,25 @@ class Network:
         return self.tables[table][ids].astype(np.float64) * self.scale + self.waves[: len(ids)]
 
     def _stack(self, side, x, memory):
+        heads = HEADS if memory is None else self.decoder_heads
         for layer in self.layers[side]:
             x = self._residual(
-                x, layer["norms"]["self"], lambda y, own=layer["self"]: self._self(own, y, memory is not None)
+                x, layer["norms"]["self"], lambda y, own=layer["self"]: self._self(own, y, memory is not None, heads)
             )
             if memory is not None:
                 cross = layer["cross"]
-                x = self._residual(x, layer["norms"]["cross"], lambda y, own=cross: self._attend(own, y, memory, False))
+                x = self._residual(
+                    x, layer["norms"]["cross"], lambda y, own=cross: self._attend(own, y, memory, False, heads)
+                )
             x = self._residual(x, layer["norms"]["ffn"], lambda y, own=layer["ffn"]: self._feed_forward(own, y))
         return self._normed(x, self.final[side]) if self.pre_norm else x
 
     def _residual(self, x, norm, sublayer):
         return x + sublayer(self._normed(x, norm)) if self.pre_norm else self._normed(x + sublayer(x), norm)
 
-    def _self(self, part, x, causal):
+    def _self(self, part, x, causal, heads):
         if "forget" not in part:
-            return self._attend(part, x, x, causal)
+            return self._attend(part, x, x, causal, heads)
         state, rows = np.zeros(WIDTH), []
         for row in x:
             forget = 1 / (1 + np.exp(-_apply(part["forget"], row)))
@@ -121,14 +127,14 @@ class Network:
             rows.append(np.maximum(state, 0))
         return np.array(rows)
 
-    def _attend(self, part, x, memory, causal):
+    def _attend(self, part, x, memory, causal, heads):
         maps = (_apply(part[name], of) for name, of in (("query", x), ("key", memory), ("value", memory)))
 
         def near(distances):
             table = part.get("distances", np.zeros((2 * DISTANCE + 1, 1)))
             return table[np.clip(distances, -DISTANCE, DISTANCE) + DISTANCE]
 
-        return _apply(part["out"], multi_head(*maps, HEADS, causal, near))
+        return _apply(part["out"], multi_head(*maps, heads, causal, near))
 
     def _feed_forward(self, part, x):
         inner = self.activation(_apply(part["inner"], x))

@@ -44,9 +44,10 @@ def config(vocab_size, *, width=8, inner=12, heads=2, layers=2, **others):
 def random_tensors(values, seed=0):
     """Returns random tensors by name."""
     rng = np.random.default_rng(seed)
-    width, inner, size = values["d_model"], values["encoder_ffn_dim"], values["vocab_size"]
+    width, size = values["d_model"], values["vocab_size"]
     shapes = {"model.shared.weight": (size, width), "final_logits_bias": (1, size)}
     for side in ("encoder", "decoder"):
+        inner = values[f"{side}_ffn_dim"]
         for number in range(values[f"{side}_layers"]):
             layer = f"model.{side}.layers.{number}"
             for attention in ("self_attn", "encoder_attn")[: 1 + (side == "decoder")]:
@@ -150,7 +151,8 @@ class Network:
 
     def _attend(self, name, x, memory, causal):
         maps = (self._map(f"{name}.{part}_proj", of) for part, of in zip("qkv", (x, memory, memory), strict=True))
-        return self._map(f"{name}.out_proj", multi_head(*maps, self.values["encoder_attention_heads"], causal))
+        side = "decoder" if "decoder" in name else "encoder"
+        return self._map(f"{name}.out_proj", multi_head(*maps, self.values[f"{side}_attention_heads"], causal))
 
     def _map(self, name, x):
         return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]

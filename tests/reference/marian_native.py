@@ -34,7 +34,7 @@ def settings(vocab, *, width=8, inner=12, heads=2, encoder=2, decoder=1, **other
 
 def random_arrays(values, seed=0):
     """Returns random tensors by name."""
-    rng, width, inner = np.random.default_rng(seed), values["dim-emb"], values["transformer-dim-ffn"]
+    rng, width = np.random.default_rng(seed), values["dim-emb"]
     source, target = values["dim-vocabs"]
     shared = values["tied-embeddings-all"] or values["tied-embeddings-src"]
     tied = values["tied-embeddings-all"] or values["tied-embeddings"]
@@ -44,6 +44,8 @@ def random_arrays(values, seed=0):
     pre, post, top = (values[f"transformer-{name}"] for name in ("preprocess", "postprocess", "postprocess-top"))
     for side, depth in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
         shapes |= _norms(f"{side}_top", top, "", width)
+        own = values.get("transformer-decoder-dim-ffn") if side == "decoder" else 0
+        inner = own or values["transformer-dim-ffn"]
         for number in range(1, values[depth] + 1):
             layer = f"{side}_l{number}"
             for part in ("self", "context")[: 1 + (side == "decoder")]:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from safetensors.numpy import save_file
 
-from tests.reference.encoder_decoder import DISTANCE, HEADS, INNER, LAYERS, WIDTH
+from tests.reference.encoder_decoder import DISTANCE, HEADS, LAYERS, WIDTH
 from tests.reference.marian import pytorch_file
 
 
@@ -93,7 +93,8 @@ def write_eole(folder, network, tokens, model=None, one_table=False):
     stack["position_encoding_type"] = "SinusoidalInterleaved"
     settings = {
         "architecture": "transformer", "mlp_activation_fn": "relu", "layer_norm": "rms" if network.rms else "standard",
-        "encoder": {"encoder_type": "transformer", **stack}, "decoder": {"decoder_type": "transformer", **stack},
+        "encoder": {"encoder_type": "transformer", **stack},
+        "decoder": {"decoder_type": "transformer", **stack, "heads": network.decoder_heads},
         "embeddings": {"position_encoding_type": "SinusoidalInterleaved"},
         "share_embeddings": one_table, "share_decoder_embeddings": one_table,
     }  # fmt: skip
@@ -182,23 +183,23 @@ def write_opennmt_tf(folder, network, tokens, description, settings=(), position
     (folder / "data.yml").write_text("\n".join([*lines, *settings]) + "\n")
 
 
-def _sockeye_layer(prefix, side, where, layer):
+def _sockeye_layer(prefix, side, where, layer, heads):
     """Returns the tensors of a layer; `where` its norms are: "pre" or "post"."""
     tensors = {}
     parts = {"self": "self_attention"} if side == "encoder" else {"self": "autoregr_layer", "cross": "enc_attention"}
     for part, theirs in parts.items():
-        tensors |= _sockeye_attention(f"{prefix}.{theirs}", layer[part], part)
+        tensors |= _sockeye_attention(f"{prefix}.{theirs}", layer[part], part, heads)
         tensors |= _named(f"{prefix}.{where}_{theirs}.layer_norm", layer["norms"][part])
     for name, pair in layer["ffn"].items():
         tensors |= _named(f"{prefix}.ff.{ {'inner': 'ff1', 'outer': 'ff2', 'gate': 'linear'}[name] }", pair)
     return tensors | _named(f"{prefix}.{where}_ff.layer_norm", layer["norms"]["ffn"])
 
 
-def _sockeye_attention(prefix, maps, part):
+def _sockeye_attention(prefix, maps, part, heads):
     """Returns the tensors of attention, with keys and values head by head in one, or of an SSRU."""
     if "forget" in maps:
         return _named(f"{prefix}.forget_gate", maps["forget"]) | _named(f"{prefix}.linear", maps["fresh"])
-    key, value = (maps[name][0].reshape(HEADS, -1, WIDTH) for name in ("key", "value"))
+    key, value = (maps[name][0].reshape(heads, -1, WIDTH) for name in ("key", "value"))
     by_head = [rows for pair in zip(key, value, strict=True) for rows in pair]
     queries = [maps["query"][0]]
     packed = {"ff_in": queries + by_head} if part == "self" else {"ff_q": queries, "ff_kv": by_head}
@@ -211,7 +212,8 @@ def write_sockeye(folder, network, monkeypatch, tokens, edit=lambda text: text, 
     tensors, where = {}, "pre" if network.pre_norm else "post"
     for side, layers in network.layers.items():
         for number, layer in enumerate(layers):
-            tensors |= _sockeye_layer(f"{side}.layers.{number}", side, where, layer)
+            heads = HEADS if side == "encoder" else network.decoder_heads
+            tensors |= _sockeye_layer(f"{side}.layers.{number}", side, where, layer, heads)
         if network.pre_norm:
             tensors |= _named(f"{side}.final_process.layer_norm", network.final[side])
         tensors[f"{side}.pos_embedding.weight"] = network.waves.astype(np.float32)
@@ -221,7 +223,7 @@ def write_sockeye(folder, network, monkeypatch, tokens, edit=lambda text: text, 
     values = {
         "act_type": "relu", "attention_heads": HEADS, "block_prepended_cross_attention": "false",
         "decoder_type": "transformer", "dropout_act": 0.1, "dropout_attention": 0.0, "dropout_prepost": 0.2,
-        "feed_forward_num_hidden": INNER, "model_size": WIDTH, "num_layers": LAYERS,
+        "model_size": WIDTH, "num_layers": LAYERS,
         "positional_embedding_type": "fixed",
         "postprocess_sequence": "dr" if network.pre_norm else "drn",
         "preprocess_sequence": "n" if network.pre_norm else "''", "use_glu": "false", "use_lhuc": "false",
@@ -229,7 +231,9 @@ def write_sockeye(folder, network, monkeypatch, tokens, edit=lambda text: text, 
     lines = ["!ModelConfig", "config_data: !DataConfig", "  data_statistics: !DataStatistics", "    buckets:"]
     lines += ["    - !!python/tuple", "      - 8", "      - 8", "    num_sents: 3", "  eop_id: -1"]
     for side in ("decoder", "encoder"):
-        own = values | ({} if side == "decoder" else {"decoder_type": "transformer"})
+        own = values | {"feed_forward_num_hidden": len(network.layers[side][0]["ffn"]["inner"][0])}
+        is_encoder = side == "encoder"
+        own |= {"decoder_type": "transformer"} if is_encoder else {"attention_heads": network.decoder_heads}
         lines += [f"config_{side}: !TransformerConfig", *(f"  {name}: {value}" for name, value in own.items())]
     for side in ("source", "target"):
         lines += [f"config_embed_{side}: !EmbeddingConfig", "  factor_configs: null", "  num_factors: 1"]

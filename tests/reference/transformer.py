@@ -36,6 +36,7 @@ class Architecture:
     decoder_layer: str = "self_attention"
     max_distance: int = 0
     kv_heads: int = 0
+    decoder_heads: int = 0
     buckets: int = 0
     bucket_distance: int = 0
     start: str = "zero"
@@ -223,20 +224,21 @@ class Transformer:
         """Section 3.2.2: the concatenated heads, projected by W^O."""
         name = f"{layer}/{'self_attention' if memory is None else 'encdec_attention'}"
         seen = states if memory is None else memory
-        kv_heads = self.shape.kv_heads or self.shape.heads
+        of_all = self.shape.heads if name.startswith("encoder") else self.shape.decoder_heads or self.shape.heads
+        kv_heads = self.shape.kv_heads or of_all
         queries = [self.linear(f"{name}/project/query_", x) for x in states]
         keys = [self.linear(f"{name}/project/key_", x) for x in seen]
         if memory is None and self.shape.positions == "rotary":
-            queries = [self.turned(x, position, self.shape.heads) for position, x in enumerate(queries)]
+            queries = [self.turned(x, position, of_all) for position, x in enumerate(queries)]
             keys = [self.turned(x, position, kv_heads) for position, x in enumerate(keys)]
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
         outputs = []
         for position, query in enumerate(queries):
             places = self.places(position, len(seen), causal, memory is None)
             heads = []
-            for head, part in enumerate(self.split(query, self.shape.heads)):
+            for head, part in enumerate(self.split(query, of_all)):
                 # Ainslie et al. 2023, figure 2: the first heads of queries share the first head of keys and values.
-                shared = head * kv_heads // self.shape.heads
+                shared = head * kv_heads // of_all
                 near = {
                     which: [
                         self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position) for i in places

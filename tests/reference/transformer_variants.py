@@ -200,7 +200,9 @@ class EvolvedTransformer(Transformer):
 
     def joint_attention(self, layer, xs, memory):
         name = f"{layer}/joint_attention"
-        found = self.as_if(lambda: self.attention(name, xs, causal=True), heads=self.wide_heads)
+        found = self.as_if(
+            lambda: self.attention(name, xs, causal=True), heads=self.wide_heads, decoder_heads=self.wide_heads
+        )
         return found if memory is None else added(found, self.attention(name, xs, memory=memory))
 
     def feed_forward(self, layer, states):

@@ -51,10 +51,10 @@ MARIAN_SIZES = {
     "decoder_layers": "num_decoder_layers",
     "encoder_attention_heads": "num_heads",
     "encoder_ffn_dim": "filter_size",
+    "decoder_attention_heads": "num_decoder_heads",
+    "decoder_ffn_dim": "decoder_filter_size",
     "max_position_embeddings": "max_length",
 }
-MARIAN_EQUAL = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
-"""Settings of the decoder that share one hparam with the encoder's."""
 MARIAN_RATES = {
     "dropout": ("layer_prepostprocess_dropout", 0.1),
     "attention_dropout": ("attention_dropout", 0.0),

@@ -15,7 +15,6 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.export.huggingface.mapping import (
     MARIAN_ACTIVATIONS,
-    MARIAN_EQUAL,
     MARIAN_FIXED,
     MARIAN_NORM_EPSILON,
     MARIAN_RATES,
@@ -75,8 +74,12 @@ def marian_network(model: Transformer) -> Network:
 
 
 def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
-    layers = {"num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers}
-    sizes = {theirs: layers.get(ours) or getattr(hparams, ours) for theirs, ours in MARIAN_SIZES.items()}
+    decoder = hparams.of_decoder
+    own = {
+        "num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers,
+        "num_decoder_heads": decoder.num_heads, "decoder_filter_size": decoder.filter_size,
+    }  # fmt: skip
+    sizes = {theirs: own.get(ours) or getattr(hparams, ours) for theirs, ours in MARIAN_SIZES.items()}
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
@@ -85,7 +88,6 @@ def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
         "vocab_size": vocab_size,
         "decoder_vocab_size": vocab_size,
         **sizes,
-        **{theirs: sizes[same] for theirs, same in MARIAN_EQUAL.items()},
         **{theirs: getattr(hparams, ours) for theirs, (ours, _) in MARIAN_RATES.items()},
         "activation_function": backwards(MARIAN_ACTIVATIONS)[hparams.activation],
         **MARIAN_FIXED,

@@ -45,7 +45,9 @@ def model_complaints(model: SequenceModel) -> list[str]:
         return [f"it is a {type(model).__name__}"]
     hparams, found = model.hparams, []
     found += complaints(hparams, {"decoder_layer": ("self_attention",), "self_attention_window": (0,)})
-    found += complaints(hparams, {"num_kv_heads": (0, hparams.num_heads), "target_space_embedding": (False,)})
+    heads = {hparams.num_heads, hparams.of_decoder.num_heads}
+    known = (0, *heads) if len(heads) == 1 else (0,)
+    found += complaints(hparams, {"num_kv_heads": known, "target_space_embedding": (False,)})
     found += complaints(hparams, {"input_end": (True,)})
     if hparams.key_channels != hparams.value_channels:
         found.append(

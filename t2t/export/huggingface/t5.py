@@ -29,6 +29,8 @@ _WANTED = {
 def t5_complaints(hparams: TransformerHParams) -> list[str]:
     """Returns the settings that T5's network does not support."""
     found = complaints(hparams, _WANTED)
+    same = {"num_decoder_heads": (0, hparams.num_heads), "decoder_filter_size": (0, hparams.filter_size)}
+    found += complaints(hparams, same)
     if (hparams.activation, hparams.gated_feed_forward) not in _FORMS:
         found.append(f"activation={hparams.activation} with gated_feed_forward={hparams.gated_feed_forward}")
     return found

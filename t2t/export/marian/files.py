@@ -40,7 +40,7 @@ _FIXED: Mapping[str, Any] = {
     "type": "transformer", "version": "v1.9.0", "input-types": [], "skip": False, "right-left": False,
     "layer-normalization": False, "lemma-dim-emb": 0, "output-omit-bias": False, "transformer-postprocess-emb": "d",
     "transformer-decoder-autoreg": "self-attention", "transformer-ffn-depth": 2, "transformer-decoder-ffn-depth": 0,
-    "transformer-decoder-dim-ffn": 0, "transformer-train-position-embeddings": False,
+    "transformer-train-position-embeddings": False,
     "transformer-no-projection": False, "transformer-dim-aan": 2048,
     "transformer-aan-depth": 2, "transformer-aan-activation": "swish", "transformer-aan-nogate": False,
     "transformer-tied-layers": [], "transformer-guided-alignment-layer": "last", "transformer-pool": False,
@@ -64,6 +64,8 @@ def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> lis
     ]
     if {hparams.key_channels, hparams.value_channels} != {hparams.hidden_size}:
         found.append(f"attention channels other than hidden_size={hparams.hidden_size}")
+    if hparams.num_decoder_heads not in (0, hparams.num_heads):
+        found.append(f"num_decoder_heads={hparams.num_decoder_heads} (Marian has one number, {hparams.num_heads})")
     if hparams.num_kv_heads not in (0, hparams.num_heads):
         found.append(f"num_kv_heads={hparams.num_kv_heads}: its heads have keys and values each")
     if any(hparams.experts_in(layer) for layer in range(max(hparams.encoder_layers, hparams.decoder_layers))):
@@ -80,7 +82,8 @@ def write_model(folder: Path, model: Transformer) -> None:
     hparams, arrays = model.hparams, _tables(model)
     weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
     for name, path in stack_names(hparams).items():
-        width = hparams.filter_size if path.endswith("inner/bias") else hparams.hidden_size
+        of_side = hparams.of_decoder if path.startswith("decoder/") else hparams
+        width = of_side.filter_size if path.endswith("inner/bias") else hparams.hidden_size
         array = weights[path] if path in weights else np.zeros(width, np.float32)  # Marian always has biases
         arrays[name] = array if array.ndim == 2 else array[None]
     if not all(np.isfinite(array).all() for array in arrays.values()):
@@ -157,6 +160,7 @@ def _settings(model: Transformer) -> dict[str, Any]:
         "dec-depth": hparams.decoder_layers,
         "transformer-heads": hparams.num_heads,
         "transformer-dim-ffn": hparams.filter_size,
+        "transformer-decoder-dim-ffn": hparams.decoder_filter_size,
         "transformer-ffn-activation": next(n for n, ours in ACTIVATIONS.items() if ours == hparams.activation),
         "transformer-preprocess": "",
         "transformer-postprocess": f"da{letter}",

@@ -40,22 +40,21 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
     tensors = Tensors(arrays, origin)
     layers = {side: _count(tensors, side) for side in _SIDES}
     attentions = [f"{side}/layer_{n}/self_attention" for side in _SIDES for n in range(layers[side])]
-    all_attentions = attentions + [f"decoder/layer_{n}/attention" for n in range(layers["decoder"])]
-    heads, width = attributes.of_stacks("num_heads", 8), tensors.take("decoder/embeddings/weight").shape[-1]
-    kv_heads = attributes.same([f"{name}/num_heads_kv" for name in all_attentions], heads)
-    channels = heads * attributes.same([f"{name}/head_dim" for name in all_attentions], width // heads)
+    width = tensors.take("decoder/embeddings/weight").shape[-1]
+    heads = {side: attributes.get(f"{side}/num_heads", attributes.get("num_heads", 8)) for side in _SIDES}
+    kv_heads, channels = _of_heads(attributes, attentions, heads, width, layers["decoder"], origin)
     is_rms = "encoder/layer_0/ffn/layer_norm/beta" not in tensors
     epsilon = config.get("layer_norm_epsilon")
     positions = _positions(tensors, attributes, attentions, origin)
     norms = {"embedding_norm": True} if "encoder/layernorm_embedding/gamma" in tensors else {}
     is_bart = norms or "first_position" in positions
     own = {"sinusoid_layout": "interleaved", "first_position": 0, **norms} if is_bart else {}
-    return (transformer_m2m() if is_bart else transformer_base()).replace(
+    hparams = (transformer_m2m() if is_bart else transformer_base()).replace(
         hidden_size=width,
         num_encoder_layers=layers["encoder"],
         num_decoder_layers=layers["decoder"],
-        num_heads=heads,
-        num_kv_heads=0 if kv_heads == heads else kv_heads,
+        num_heads=heads["encoder"],
+        num_kv_heads=kv_heads,
         attention_key_channels=channels,
         attention_value_channels=channels,
         filter_size=len(tensors.take("encoder/layer_0/ffn/linear_0/weight")),
@@ -71,6 +70,24 @@ def hparams_of(arrays: Arrays, attributes: Attributes, config: Mapping[str, Any]
         alpha=1.0,
         **(own | positions),
     )
+    return hparams.with_decoder(heads["decoder"], len(tensors.take("decoder/layer_0/ffn/linear_0/weight")))
+
+
+def _of_heads(
+    attributes: Attributes, attentions: list[str], heads: Mapping[str, int], width: int, layers: int, origin: str
+) -> tuple[int, int]:
+    """Returns the number of heads of keys and values, 0 for one for each, and the channels of all heads together."""
+    every = [*attentions, *(f"decoder/layer_{n}/attention" for n in range(layers))]
+    found = {name: heads[name.partition("/")[0]] for name in every}
+    kv = {name: attributes.get(f"{name}/num_heads_kv", own) for name, own in found.items()}
+    channels = {own * attributes.get(f"{name}/head_dim", width // own) for name, own in found.items()}
+    shared = {0} if kv == found else {*kv.values()}
+    if len(shared) > 1 or len(channels) > 1:
+        raise UserError(
+            f"{origin} has attentions of {' and '.join(map(str, sorted(channels)))} channels, with num_heads_kv="
+            f"{' and '.join(map(str, sorted(shared)))}; the models here have one number for all; it cannot be imported"
+        )
+    return shared.pop(), channels.pop()
 
 
 def _count(tensors: Tensors, side: str) -> int:

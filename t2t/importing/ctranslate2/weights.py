@@ -25,9 +25,11 @@ SOURCE_TABLES = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
 def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams) -> Arrays:
     """Returns the weights of both stacks."""
     weights: Arrays = {}
-    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
+    for side, of_side, layers in (
+        ("encoder", hparams, hparams.encoder_layers), ("decoder", hparams.of_decoder, hparams.decoder_layers)
+    ):  # fmt: skip
         for number in range(layers):
-            weights |= _layer(tensors, attributes, hparams, f"{side}/layer_{number}")
+            weights |= _layer(tensors, attributes, of_side, f"{side}/layer_{number}")
         if hparams.norm_position == "pre":
             weights |= _norm(tensors, f"{side}/layer_norm", f"{side}/final_norm")
         if hparams.positions == "relative_bias":

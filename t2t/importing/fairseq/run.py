@@ -40,7 +40,7 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
     "no_decoder_final_norm": _FALSE, "base_layers": _FALSE, "encoder_layers_to_keep": (None, ""),
     "decoder_layers_to_keep": (None, ""), "alternate_decoder_ffn_embed_dim": _FALSE,
 }  # fmt: skip
-_SAME = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
+_SAME = ("embed_dim", "normalize_before", "learned_pos")
 """Settings of encoder and decoder that share one hparam here."""
 _COPIES = [f"{part}_{kind}" for part in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")]
 """Untrained copies of weights that version 0.12.2 has in encoder layers."""
@@ -112,7 +112,7 @@ def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
     positions = "none" if settings.get("no_token_positional_embeddings") else positions
     lengths = [checkpoint.need(f"max_{side}_positions") for side in ("source", "target")]
     is_tied = settings.get("share_all_embeddings") or settings.get("share_decoder_input_output_embed")
-    return transformer_m2m().replace(
+    hparams = transformer_m2m().replace(
         hidden_size=checkpoint.need("encoder_embed_dim"),
         num_encoder_layers=checkpoint.need("encoder_layers"),
         num_decoder_layers=checkpoint.need("decoder_layers"),
@@ -138,6 +138,7 @@ def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
         alpha=1.0,
         min_output_length=1,
     )
+    return hparams.with_decoder(checkpoint.need("decoder_attention_heads"), checkpoint.need("decoder_ffn_embed_dim"))
 
 
 def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:

@@ -3,7 +3,6 @@
 from t2t.checkpoints.arrays import Arrays
 from t2t.export.huggingface.mapping import (
     MARIAN_ACTIVATIONS,
-    MARIAN_EQUAL,
     MARIAN_RATES,
     MARIAN_SIZES,
     transformer_parts,
@@ -11,7 +10,7 @@ from t2t.export.huggingface.mapping import (
 from t2t.hparams.transformer import TransformerHParams
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.search import search_hparams
-from t2t.importing.huggingface.settings import check_equal, need, need_size, number_of
+from t2t.importing.huggingface.settings import need, need_size, number_of
 from t2t.importing.parts import take_parts
 from t2t.importing.tensors import Tensors
 
@@ -23,18 +22,17 @@ def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerH
     """Returns hparams with the sizes, dropout and search settings of a folder.
 
     Raises:
-        UserError: a setting is missing or has the wrong type, or encoder and decoder differ in heads or widths.
+        UserError: a setting is missing or has the wrong type.
     """
-    for theirs, same in MARIAN_EQUAL.items():
-        check_equal(folder, same, theirs)
     sizes = {ours: need_size(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
+    of_decoder = sizes.pop("num_decoder_heads"), sizes.pop("decoder_filter_size")
     rates = {ours: number_of(folder, folder.config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
     return hparams.replace(
         **sizes,
         **rates,
         activation=MARIAN_ACTIVATIONS[need(folder, "activation_function", str)],
         **search_hparams(folder),
-    )
+    ).with_decoder(*of_decoder)
 
 
 def stacks(tensors: Tensors, hparams: TransformerHParams, target_table: str = "model.shared.weight") -> Arrays:

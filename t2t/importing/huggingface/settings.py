@@ -18,15 +18,6 @@ def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) 
         )
 
 
-def check_equal(folder: ModelFolder, *names: str) -> None:
-    """Raises UserError unless the settings, which share one hparam here, have the same value."""
-    values = {name: folder.config.get(name) for name in names}
-    first, *others = values.values()
-    if any(value != first for value in others):
-        given = " and ".join(f"{name}={value!r}" for name, value in values.items())
-        raise UserError(f"{folder.path / 'config.json'} has {given}; the models here have one value for both")
-
-
 def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
     """Returns a setting; raises UserError if it is missing or has the wrong type."""
     value = folder.config.get(name)

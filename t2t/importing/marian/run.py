@@ -109,8 +109,7 @@ def _hparams(files: ModelFiles) -> TransformerHParams:
     settings, where = files.settings, files.folder / files.model
     wrong = unknown_values(settings, _KNOWN)
     inner = _need(files, "transformer-dim-ffn")
-    if settings.get("transformer-decoder-dim-ffn") not in (None, 0, inner):
-        wrong.append(f"transformer-decoder-dim-ffn={settings['transformer-decoder-dim-ffn']!r} (known: 0, {inner})")
+    inner_of_decoder = _need(files, "transformer-decoder-dim-ffn") if settings.get("transformer-decoder-dim-ffn") else 0
     steps = [_letters(settings, name) for name in ("preprocess", "postprocess", "postprocess-top")]
     forms = {tuple(step.format(c) for step in form): (p, n) for form, p in _FORMS.items() for n, c in _norms()}
     if tuple(steps) not in forms:
@@ -134,6 +133,7 @@ def _hparams(files: ModelFiles) -> TransformerHParams:
         num_decoder_layers=_need(files, "dec-depth"),
         num_heads=_need(files, "transformer-heads"),
         filter_size=inner,
+        decoder_filter_size=0 if inner_of_decoder == inner else inner_of_decoder,
         activation=ACTIVATIONS[settings.get("transformer-ffn-activation") or "swish"],
         norm_position=norm_position,
         norm_type=norm_type,

@@ -27,8 +27,10 @@ _STACK: Mapping[str, tuple[Any, ...]] = {
     "position_encoding_type": ("SinusoidalInterleaved", "SinusoidalConcat"), "coverage_attn": (False,),
 }  # fmt: skip
 """Settings with the values that our network supports."""
-_SAME = ("hidden_size", "heads", "transformer_ff", "mlp_activation_fn", "layer_norm", "norm_eps")
-_DEFAULTS = {"mlp_activation_fn": "relu", "layer_norm": "standard", "norm_eps": 1e-5, "heads": 8}
+_SAME = ("hidden_size", "mlp_activation_fn", "layer_norm", "norm_eps")
+"""Settings of encoder and decoder that share one hparam here."""
+_DEFAULTS = {"mlp_activation_fn": "relu", "layer_norm": "standard", "norm_eps": 1e-5}
+_HEADS = "heads"
 _TABLES = ("src_emb.embeddings.weight", "tgt_emb.embeddings.weight")
 """Names of the tables of inputs and targets; a shared table is stored only once."""
 _SPECIAL = {"pad": "<blank>", "eos": "</s>", "unk": "<unk>"}
@@ -65,7 +67,8 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
         tokens={side: _tokens(folder, vocab, side) for side in ("src", "tgt")},
         special={name: special.get(f"{name}_token") or usual for name, usual in _SPECIAL.items()}
         | {"start": vocab.get("decoder_start_token") or special.get("bos_token") or "<s>"},
-        heads=values["heads"][0],
+        heads=encoder.get(_HEADS, 8),
+        decoder_heads=decoder.get(_HEADS, 8),
         activation=activation,
         norm_type="rms" if values["layer_norm"][0] == "rms" else "layer",
         norm_epsilon=float(values["norm_eps"][0]),
@@ -77,7 +80,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
 
 def _common(model: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of the whole model, which settings of a stack override."""
-    return {name: value for name, value in model.items() if name in _STACK or name in _SAME}
+    return {name: value for name, value in model.items() if name in (*_STACK, *_SAME, _HEADS)}
 
 
 def _tokens(folder: ModelFolder, vocab: Mapping[str, Any], side: str) -> list[str]:

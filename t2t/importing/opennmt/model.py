@@ -59,6 +59,7 @@ class ForeignModel:
     special: Mapping[str, str]
     """Tokens by purpose: `pad`, `eos`, `unk` and `start`, the first decoder input."""
     heads: int
+    decoder_heads: int
     activation: str
     norm_type: str
     norm_epsilon: float

@@ -53,6 +53,7 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
         tokens=_tokens(state["vocab"], path),
         special={"pad": "<blank>", "eos": "</s>", "unk": "<unk>", "start": _start(state["vocab"], opt)},
         heads=_number(opt, "heads", path),
+        decoder_heads=_number(opt, "heads", path),
         activation=opt.get("pos_ffn_activation_fn", "relu"),
         norm_type="rms" if opt.get("layer_norm") == "rms" else "layer",
         norm_epsilon=float(opt.get("norm_eps", 1e-6)),

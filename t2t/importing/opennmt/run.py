@@ -108,7 +108,8 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
     width = tensors.take(model.tables[1]).shape[-1]
     first = names.layers["encoder"].format(n=0)
     inner = f"{first}.{names.maps[0]}"
-    return transformer_base().replace(
+    inner_of_decoder = tensors.take(f"{names.layers['decoder'].format(n=0)}.{names.maps[0]}.weight")
+    hparams = transformer_base().replace(
         hidden_size=width,
         num_encoder_layers=_count(model, tensors, "encoder"),
         num_decoder_layers=_count(model, tensors, "decoder"),
@@ -129,6 +130,7 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
         **model.settings,
         **_positions(model, tensors),
     )
+    return hparams.with_decoder(model.decoder_heads, len(inner_of_decoder))
 
 
 def _count(model: ForeignModel, tensors: Tensors, side: str) -> int:

@@ -38,8 +38,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "config_encoder.decoder_type": tuple(_DECODERS), "config_decoder.decoder_type": tuple(_DECODERS),
 }  # fmt: skip
 """Settings with the values that our network supports."""
-_SAME = ("model_size", "attention_heads", "feed_forward_num_hidden", "act_type", "use_glu", "preprocess_sequence",
-         "postprocess_sequence")  # fmt: skip
+_SAME = ("model_size", "act_type", "use_glu", "preprocess_sequence", "postprocess_sequence")
 _TOKENS = {"pad": "<pad>", "unk": "<unk>", "start": "<s>", "eos": "</s>"}
 
 
@@ -107,7 +106,7 @@ def _hparams(folder: ModelFolder, values: Mapping[str, Any]) -> TransformerHPara
             f"{folder.path / 'config'} has preprocess_sequence={sequences[0]!r} and postprocess_sequence="
             f"{sequences[1]!r}; known here are 'n' with 'dr' and '' with 'drn'; it cannot be imported"
         )
-    return transformer_base().replace(
+    hparams = transformer_base().replace(
         hidden_size=need("config_encoder.model_size"),
         num_encoder_layers=need("config_encoder.num_layers"),
         num_decoder_layers=need("config_decoder.num_layers"),
@@ -126,6 +125,7 @@ def _hparams(folder: ModelFolder, values: Mapping[str, Any]) -> TransformerHPara
         length_penalty="power",
         alpha=1.0,
     )
+    return hparams.with_decoder(need("config_decoder.attention_heads"), need("config_decoder.feed_forward_num_hidden"))
 
 
 def _vocabularies(folder: ModelFolder) -> tuple[ForeignVocabulary, ForeignVocabulary]:

@@ -42,7 +42,8 @@ def convert_stacks(tensors: Tensors, hparams: TransformerHParams) -> Arrays:
 
 def _layer(tensors: Tensors, hparams: TransformerHParams, side: str, number: int) -> Arrays:
     """Returns the weights of a layer."""
-    name, path, heads = f"{side}.layers.{number}", f"{side}/layer_{number}", hparams.num_heads
+    name, path = f"{side}.layers.{number}", f"{side}/layer_{number}"
+    heads = (hparams.of_decoder if side == "decoder" else hparams).num_heads
     weights: Arrays = {}
     if side == "encoder":
         weights |= _self_attention(tensors, f"{name}.self_attention", f"{path}/self_attention", heads)

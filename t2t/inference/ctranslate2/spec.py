@@ -145,14 +145,19 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
         "num_heads_kv": hparams.num_kv_heads or None,
         "ffn_glu": hparams.gated_feed_forward,
         "rms_norm": hparams.norm_type == "rms",
-        "head_dim": hparams.key_channels // hparams.num_heads,
         "relative_position": hparams.positions == "relative",
         "relative_attention_bias": hparams.positions == "relative_bias",
         "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
     }
-    encoder = transformer_spec.TransformerEncoderSpec(hparams.encoder_layers, hparams.num_heads, **settings)
-    decoder = transformer_spec.TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **settings)
-    return TransformerSpec(encoder, decoder)
+    heads = (hparams.num_heads, hparams.of_decoder.num_heads)
+    stacks = (transformer_spec.TransformerEncoderSpec, transformer_spec.TransformerDecoderSpec)
+    layers = (hparams.encoder_layers, hparams.decoder_layers)
+    return TransformerSpec(
+        *(
+            stack(depth, number, head_dim=hparams.key_channels // number, **settings)
+            for stack, depth, number in zip(stacks, layers, heads, strict=True)
+        )
+    )
 
 
 def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: tuple[np.ndarray, np.ndarray]) -> None:

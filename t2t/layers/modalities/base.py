@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t.layers.losses import class_cross_entropy
 from t2t.layers.target_scores import TargetScores, most_probable, score_logits
+from t2t.registry.overrides import check_overrides
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 
@@ -19,6 +20,10 @@ class Bottom(keras.layers.Layer):
 
     kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
     """Kinds of features that it reads."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls)
 
     def __init__(self, spec: FeatureSpec, width: int, **kwargs):
         # No autocasting: audio is read unchanged, and its energies are computed in float32.
@@ -53,6 +58,10 @@ class Top(keras.layers.Layer):
     """Kinds of features that it predicts."""
     part: ClassVar[str] = "top"
     """Its name in the paths of its weights."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        check_overrides(cls)
 
     def __init__(
         self, spec: FeatureSpec, width: int, label_smoothing: float = 0.0, label_smoothing_kind: str = "all", **kwargs

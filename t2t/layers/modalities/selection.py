@@ -12,6 +12,7 @@ from t2t.hparams.base import HParams
 from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.registry import MODALITIES
+from t2t.registry.overrides import plugin_errors
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 BOTTOMS = {
@@ -96,7 +97,9 @@ def build_modalities(
         target = TokenEmbedding(spec.targets, width, name=name, dtype=dtype_policy, **of_tokens)
     if bottom is not None:
         own = of_tokens if issubclass(bottom, TokenEmbedding) else {}
-        source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy, **own)
+        names = {"name": "source_embedding", "dtype": dtype_policy}
+        with plugin_errors(bottom, "cannot be constructed"):
+            source = target if shared else bottom(spec.inputs, width, **names, **own)
     top = _modality(Top, hparams.target_modality, spec.targets)
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
     if issubclass(top, TokenSoftmax):
@@ -105,7 +108,8 @@ def build_modalities(
             settings["embedding"] = target
     if not reads_targets and target is not source and "embedding" not in settings:
         target = None
-    top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)
+    with plugin_errors(top, "cannot be constructed"):
+        top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)
     return Modalities(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
 
 

@@ -152,3 +152,16 @@ MISSING = {
     "wsj_parsing_tokens_32k": "--problem=wsj_parsing_semi has 32k pieces",
 }
 """Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""
+
+PROBLEM_ATTRIBUTES = {
+    "approx_vocab_size": "vocab_size",
+    "vocab_type": "vocab_kind",
+    "dataset_splits": "splits and shards",
+    "eval_metrics": "metrics",
+    "is_generate_per_split": "",
+    "num_shards": "shards",
+    "generate_encoded_samples": "generate_samples",
+    "feature_encoders": "build_encoders",
+    "example_reading_spec": "",
+}
+"""Attributes and methods of its problems, with those that do the same here; '' if nothing needs to."""

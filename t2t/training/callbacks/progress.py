@@ -122,10 +122,9 @@ class EstimateTime(keras.callbacks.Callback):
         if count < 2 or (count < self.MOST_UPDATES and sum(self._seconds) < self._least_seconds):
             return
         self._is_done = True
-        # Updates of several problems may differ much, so that their mean counts; else one that was held up does not.
-        mean = statistics.fmean if self._trainer.plan.problem_of(self._trainer.update) else statistics.median
+        counted = sorted(self._seconds)[: max(2, count - 1)]  # without the slowest, which may have been held up
         last = self._trainer.plan.train_steps
-        self._show(time_line(mean(self._seconds), self._first, last, self._evaluates, self._memory()))
+        self._show(time_line(statistics.fmean(counted), self._first, last, self._evaluates, self._memory()))
 
 
 def time_line(seconds: float, done: int, last: int, evaluates: bool, memory: str) -> str:

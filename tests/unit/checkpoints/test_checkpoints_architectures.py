@@ -39,7 +39,7 @@ def save(tmp_path_factory):
     [
         {"norm_position": "pre"}, {"num_heads": 4, "activation": "gelu"}, {"norm_type": "rms"}, {"norm_epsilon": 1e-5},
         {"positions": "rotary"}, {"gated_feed_forward": True}, {"sinusoid_layout": "split"}, {"target_start": "pad"},
-        {"input_end": False}, {"self_attention_window": 4}, {"input_modality": "other"},
+        {"input_end": False}, {"num_decoder_heads": 1}, {"self_attention_window": 4}, {"input_modality": "other"},
     ],
     ids=str,
 )  # fmt: skip
@@ -56,7 +56,8 @@ def test_hparams_that_give_weights_another_meaning_are_refused_in_both_direction
     "changed",
     [
         {"decoder_layer": "ssru", "num_decoder_layers": 1}, {"hidden_size": 16, "filter_size": 20},
-        {"num_encoder_layers": 3}, {"num_kv_heads": 1}, {"layer_prepostprocess_dropout": 0.4, "label_smoothing": 0.3},
+        {"num_encoder_layers": 3}, {"num_kv_heads": 1}, {"decoder_filter_size": 7},
+        {"layer_prepostprocess_dropout": 0.4, "label_smoothing": 0.3},
         {"max_length": 40}, {"batch_size": 3, "optimizer": "sgd", "beam_size": 2},
     ],
     ids=str,

@@ -121,6 +121,9 @@ def test_a_run_is_served_while_it_trains(run, tmp_path, caplog):
 
 
 def test_a_studio_that_cannot_begin_is_a_warning(run, tmp_path, caplog):
+    fake = tmp_path / "python"
+    fake.write_text('#!/bin/sh\necho Traceback >&2\necho "ImportError: $PYTHONPATH" >&2\n')
+    fake.chmod(0o755)
     show = ShowStudio(tmp_path / "nowhere", tmp_path / "data")
     with caplog.at_level(logging.INFO, "t2t"):
         show.on_train_begin()
@@ -129,10 +132,15 @@ def test_a_studio_that_cannot_begin_is_a_warning(run, tmp_path, caplog):
         show = ShowStudio(run.path, tmp_path / "data", python=str(tmp_path / "no_python"))
         show.on_train_begin()
         show.on_train_end()
-    first, second = [record.message for record in caplog.records]
+        show = ShowStudio(run.path, tmp_path / "data", python=str(fake))
+        show.on_train_begin()
+        wait_until(lambda: caplog.records[2:], "the reason is said")
+        show.on_train_end()
+    first, second, third = [record.message for record in caplog.records]
     assert first.startswith("t2t-insight: error: ")
     assert "nowhere" in first
     assert "no_python" in second
+    assert third.startswith(f"ImportError: {ROOT}")
 
 
 KILLED = """

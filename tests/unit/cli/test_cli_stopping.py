@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from t2t.cli.common import command, logging_to_stderr
 from t2t.errors import UserError
+from t2t.files.output import StreamOutput
 from tests.readme import ROOT
 from tests.waiting import LIMIT_S, join_all, start_thread
 
@@ -92,6 +93,43 @@ with stoppable():
 """
 
 
+AROUND = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["/usr/bin/t2t-try"]
+import t2t
+from absl import flags
+from t2t.cli.common import command
+
+main = command(flags.FlagValues, "%s")(lambda values: signal.raise_signal(signal.SIGINT) if when == "within" else 0)
+for when in ("before", "within", "after", "at the end"):
+    sys.stderr.flush()
+    if not os.fork():
+        break
+    print(when, os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+else:
+    sys.argv = ["own.py"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    t2t.cli.stopping.answer_interrupts()
+    print("elsewhere", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    sys.exit()
+if when == "before":
+    signal.raise_signal(signal.SIGINT)
+status = main()
+if when == "after":
+    signal.raise_signal(signal.SIGINT)
+if when == "at the end":
+
+    class Late:
+        def __del__(self, kill=os.kill, pid=os.getpid(), number=int(signal.SIGINT)):
+            kill(pid, number)
+
+    signal.late = Late()
+sys.exit(status)
+"""
+"""Interrupts a command before and after its own handlers are installed, and while Python ends."""
+
+
 def run(body):
     return command(flags.FlagValues, "%s")(lambda values: body())(["t2t-try"])
 
@@ -108,6 +146,14 @@ def test_a_signal_ends_a_command_with_a_line_and_a_status_also_if_a_library_swal
         for how, did in (("stopped", ["cleaned up"]), ("swallowed", []))
     ]
     assert found["heard"] == [signal.SIGTERM], "signals that are ignored or handled stay so"
+
+
+def test_an_interrupt_before_and_after_a_command_has_its_line_and_status_too():
+    done = subprocess.run(
+        [sys.executable, "-c", AROUND], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.stdout == "before 130\nwithin 130\nafter 130\nat the end 0\nelsewhere True\n", done.stderr
+    assert done.stderr == "t2t-try: interrupted\n" * 3
 
 
 def test_the_same_signal_again_ends_the_process_at_once():
@@ -137,6 +183,34 @@ def test_what_the_system_refuses_is_one_line_and_a_file_that_is_not_there_a_bug_
     assert "/runs/a/run.json" in line
     with pytest.raises(FileNotFoundError):
         run(lambda: refuse(errno.ENOENT))
+
+
+@contextlib.contextmanager
+def unread_output():
+    """Standard output is a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with contextlib.suppress(BrokenPipeError), open(writer, "w") as pipe, contextlib.redirect_stdout(pipe):
+        yield
+
+
+def write_to_nobody(path=""):
+    """Writes to a pipe whose reader has gone: as an output, or as processes write to one another."""
+    reader, writer = os.pipe()
+    with open(writer, "wb", buffering=0) as pipe, StreamOutput(path or f"/dev/fd/{writer}") as output:
+        os.close(reader)
+        output.write(b"a", 1, {}) if path is not None else pipe.write(b"a")
+    return 0
+
+
+def test_an_output_that_nobody_reads_is_no_error_and_another_broken_pipe_is_one(capsys):
+    for write in (lambda: print("a") or 0, lambda: write_to_nobody("-")):
+        with unread_output():
+            assert run(write) == 0
+    assert run(write_to_nobody) == 0
+    assert capsys.readouterr().err == ""
+    assert run(lambda: write_to_nobody(None)) == 1
+    assert capsys.readouterr().err.startswith("t2t-try: error: ")
 
 
 class Full(io.StringIO):

@@ -7,15 +7,17 @@ from t2t.data.curriculum import Curriculum
 from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
-from t2t.data.manifest import read_manifest
+from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.preprocessing_pool import PreprocessingPool
 from t2t.data.preprocessors import generator_of
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
+from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
-from tests.generated import Other, Parity, Repeated, epoch_of, examples_of
+from tests.generated import Other, Parity, Repeated, epoch_of, examples_of, same_arrays
 
 BOTH = (Other(features=("targets",)), Repeated(features=("inputs", "targets")))
 
@@ -94,6 +96,54 @@ def test_what_an_example_becomes_is_the_same_in_any_batch_and_order(digits_train
             one |= step({name: one[name] for name in step.features}, generator_of(3, 0, number, place))
         expected.append((tuple(one["inputs"].tolist()), tuple(one["targets"].tolist())))
     check_the_same_in_any_batch(make, expected, preprocessors=preprocessors)
+
+
+class Words(Text2Text):
+    """120 training examples of a few words each."""
+
+    name = "words"
+
+    def generate_samples(self, split, source):
+        for number in range(120 if split == "train" else 5):
+            words = source.rng.choices(["lowest", "newer", "widest", "lower"], k=number % 4)
+            yield {"inputs": " ".join(words), "targets": " ".join([*words, "new"])}
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory):
+    """Returns a function that makes batches with sampled subwords, by some number of processes."""
+    folder = tmp_path_factory.mktemp("data")
+    problem = Words(vocab_kind="sentencepiece", vocab_size=275, subword_sampling=0.3)
+    generate(problem, folder, folder, workers=1)
+    manifest = read_manifest(folder / "words")
+    problem.with_encoders(load_encoders(folder / "words", manifest))
+    reader, preprocessors = SplitReader(folder / "words", manifest, "train"), problem.preprocessors()
+
+    def made(processes):
+        return TrainingBatches(
+            reader, seed=1, batch_size=60, window=50, preprocessors=preprocessors, processes=processes
+        )
+
+    return made
+
+
+def test_processes_sample_the_same_subwords_wherever_training_goes_on(sampled, log_lines):
+    alone, helped = sampled(0), sampled(2)
+    for epoch in (0, 1, 0):  # the last is not what was prepared
+        pairs = list(zip(epoch_of(alone, epoch), epoch_of(helped, epoch), strict=True))
+        assert pairs
+        assert all(same_arrays(one, other) for one, other in pairs)
+    assert [record.levelname for record in log_lines.records] == ["INFO"], "they are started once, and none fails"
+
+
+@pytest.mark.parametrize("step", [RandomCrop(features=("x",)), type("Local", (Other,), {})(features=("x",))])
+def test_if_processes_fail_what_they_were_to_do_is_known_to_be_left(step):
+    """The first raises an error where there are no images; the second cannot be sent."""
+    pool, rows = PreprocessingPool([(0, step)], processes=2), (np.arange(6, dtype=np.int32), np.array([1, 2, 3]))
+    for _ in range(2):
+        assert (
+            pool.finish((0, 0), np.arange(3), lambda part: {"x": (rows[0][: len(part)], rows[1][: len(part)])}) is None
+        )
 
 
 @pytest.mark.parametrize("most", [12, 21])  # 21: no stored example is longer

@@ -52,18 +52,20 @@ def test_the_shards_come_in_their_order_each_with_chance_of_its_own(sharded_clas
         expected.append([tuple(sample.values()) for sample in sharded_class().generate_samples("train", source)])
     assert texts(by_one_process / "sharded") == [pair for part in expected for pair in part]
     assert expected[0][:20] != expected[1][:20]
-    shards = read_manifest(by_one_process / "sharded").split("train").shards
-    assert [shard.examples for shard in shards] == [40, 50, 60, 70, 80]
-    assert sorted(file.name for file in shards[3].files())[0] == "train-00003-of-00005.inputs.offsets.npy"
+    assert [shard.examples for shard in read_manifest(by_one_process / "sharded").split("train").shards] == [300]
 
 
-def test_large_shards_have_several_files(sharded_class, by_one_process, tmp_path):
-    generate(sharded_class(), tmp_path, tmp_path, seed=3, workers=1, most_examples=30)
-    record = read_manifest(tmp_path / "sharded").split("dev")
-    assert [shard.examples for shard in record.shards] == [30, 10, 30, 20]
-    generate(sharded_class(), tmp_path / "few", tmp_path, seed=3, workers=1, most_bytes=200)
-    for folder in (tmp_path, tmp_path / "few"):
-        assert texts(folder / "sharded") == texts(by_one_process / "sharded")
+@pytest.mark.parametrize(("most", "examples"), [
+    ({"most_examples": 30}, [30, 10, 30, 20, 30, 30, 30, 30, 10, 30, 30, 20]),  # large shards have several files
+    ({"most_examples": 1000}, [150, 70, 80]),  # up to 62 examples are few, so that these files are joined
+    ({"most_bytes": 16 * 1500}, [90, 60, 70, 80]),  # as are up to 1,500 bytes
+])  # fmt: skip
+def test_files_hold_what_they_may(sharded_class, by_one_process, tmp_path, most, examples):
+    generate(sharded_class(), tmp_path, tmp_path, seed=3, workers=1, **most)
+    shards = read_manifest(tmp_path / "sharded").split("train").shards
+    assert [shard.examples for shard in shards] == examples
+    assert shards[1].offsets["inputs"].name == f"train-00001-of-{len(shards):05d}.inputs.offsets.npy"
+    assert texts(tmp_path / "sharded") == texts(by_one_process / "sharded")
 
 
 class CrashError(Exception):
@@ -206,6 +208,11 @@ def test_a_crash_says_how_much_is_kept_and_where(sharded_class, tmp_path, log_li
     crash_at(3)(sharded_class, tmp_path, tmp_path)
     (kept,) = [message for message in log_lines.messages if str(partial_folder(tmp_path / "sharded")) in message]
     assert kept.startswith("5 of 7 ")
+    log_lines.clear()
+    generate(sharded_class(), tmp_path, tmp_path, seed=4, workers=1)
+    (warned,) = [record.getMessage() for record in log_lines.records if record.levelname == "WARNING"]
+    assert warned.startswith("5 ")
+    assert "seed" in warned
 
 
 PLUGIN = """

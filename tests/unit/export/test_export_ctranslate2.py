@@ -99,7 +99,8 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
 def test_the_export_has_the_beam_and_alignments_of_the_run_and_other_weights_are_found_out(
     decoding, beams, alignment, tmp_path
 ):
-    translator = translator_of(letters(), decoding=decoding, num_hidden_layers=1)
+    own = {"num_decoder_heads": 4, "decoder_filter_size": 20}
+    translator = translator_of(letters(), decoding=decoding, num_hidden_layers=1, **own)
     made, trial = tried(translator, tmp_path)
     assert f"[pieces], beam_size={beams}, length_penalty=0, " in made.usage()
     stored = parse_model((tmp_path / "model.bin").read_bytes()).attributes

@@ -37,7 +37,7 @@ MARIAN = {
     "the paper's": {},
     "sines first, biases, swish": {
         "sinusoid_layout": "halves", "attention_bias": True, "output_bias": True, "activation": "silu",
-        "num_encoder_layers": 1, "norm_epsilon": 1e-5,
+        "num_encoder_layers": 1, "norm_epsilon": 1e-5, "num_decoder_heads": 1, "decoder_filter_size": 20,
     },
 }  # fmt: skip
 T5 = {
@@ -205,6 +205,7 @@ def test_marks_of_languages_are_refused(tmp_path):
         ({"norm_epsilon": 0.1}, "norm_epsilon=0.1 1e-05,"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru self_attention); saved_model onnx"),
         ({"num_kv_heads": 1}, "num_kv_heads=1 0, 2); saved_model ctranslate2 onnx"),
+        ({"num_kv_heads": 2, "num_decoder_heads": 4, "hidden_size": 8}, "num_kv_heads=2 0);"),
         ({"target_start": "id"}, "target_start=id zero, pad);"),
         ({"input_end": False}, "input_end=False True); saved_model ctranslate2 onnx"),
         ({"shared_embedding": False}, "inputs targets tables"),

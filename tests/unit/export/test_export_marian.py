@@ -31,13 +31,15 @@ FORMS = {
     "tables of their own, silu": {
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
         "activation": "silu", "attention_bias": True, "num_encoder_layers": 2, "num_decoder_layers": 1,
+        "decoder_filter_size": 20,
     },
     "rms norms, a table for embeddings, biases of logits, gelu": {
         "norm_type": "rms", "shared_embedding_and_softmax_weights": False, "output_bias": True,
         "activation": "gelu_sigmoid",
     },
     "two tables, no biases, inputs that are cut": {
-        "shared_embedding": False, "feed_forward_bias": False, "decoding": {"max_input_length": 4},
+        "shared_embedding": False, "feed_forward_bias": False, "decoder_filter_size": 20,
+        "decoding": {"max_input_length": 4},
     },
 }  # fmt: skip
 
@@ -162,6 +164,7 @@ def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
         ({"target_start": "id"}, "target_start=id zero)"),
         ({"input_end": False}, "input_end=False True)"),
         ({"num_kv_heads": 1}, "num_kv_heads=1:"),
+        ({"num_decoder_heads": 1}, "num_decoder_heads=1 2)"),
         ({"attention_key_channels": 32}, "hidden_size=8; ctranslate2 onnx"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru self_attention)"),
     ],

@@ -171,6 +171,11 @@ def test_families_may_give_another_default_and_their_layers_and_channels_follow_
         num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
     )
     assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
+    assert plain.of_decoder == plain
+    wide = plain.replace(num_decoder_heads=4, decoder_filter_size=40)
+    assert (wide.of_decoder.num_heads, wide.of_decoder.filter_size) == (4, 40)
+    assert plain.with_decoder(4, 40) == wide
+    assert wide.with_decoder(plain.num_heads, plain.filter_size) == plain
 
 
 # === Values ===
@@ -211,7 +216,8 @@ def test_freezing_allows_what_is_read_refuses_what_does_not_fit_together_and_rep
 
 
 @pytest.mark.parametrize(("changes", "about"), [
-    ({"num_heads": 3}, ["512"]), ({"num_heads": 8, "attention_value_channels": 9}, ["9"]),
+    ({"num_heads": 3}, ["512"]), ({"num_decoder_heads": 3}, ["512"]),
+    ({"num_heads": 8, "attention_value_channels": 9}, ["9"]),
     ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}, []),
     ({"positions": "relative", "max_length": 2048}, ["max_length=2048"]),
     ({"positions": "rotary", "num_heads": 512}, ["num_heads"]),

@@ -115,7 +115,9 @@ NETWORKS = {
         OPENNMT_PY, {"positions": "", "activation": "gelu"}, {"opt": {"pos_ffn_activation_fn": "gelu"}},
     ),
     "OpenNMT-py 2, one table": (OPENNMT_PY, {}, {"edit": version_2}),
-    "Eole": (EOLE, GATED, {"model": {"mlp_activation_fn": "gated-silu"}}),
+    "Eole, a decoder of other sizes": (
+        EOLE, GATED | {"decoder": (4, 20)}, {"model": {"mlp_activation_fn": "gated-silu"}},
+    ),
     "Eole, one table": (EOLE, GATED, {"model": {"mlp_activation_fn": "gated-silu"}}),
     "OpenNMT-tf, one table, norms behind, inputs with an end": (
         TF._replace(ids=TF.ids | {"ends_inputs": True}, hparams={"layer_prepostprocess_dropout": 0.3}),
@@ -129,7 +131,7 @@ NETWORKS = {
         TF, {"positions": "", "attention_bias": False},
         {"description": own(position_encoder_class=None, maximum_relative_position=3, mha_bias=False)},
     ),
-    "Sockeye": (SOCKEYE, {}, {}),
+    "Sockeye, a decoder of other sizes": (SOCKEYE, {"decoder": (4, 20)}, {}),
     "Sockeye, norms behind, one table": (SOCKEYE, {"pre_norm": False, "activation": "silu"}, {"act_type": "swish1"}),
     "Sockeye, gates and SSRUs": (
         SOCKEYE, {"gated": True, "activation": "gelu", "ssru": True},

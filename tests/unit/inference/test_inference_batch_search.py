@@ -16,7 +16,8 @@ from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.beam_trace import beam_tree
-from t2t.inference.model_engine import MOST_SEARCHES, ModelEngine
+from t2t.inference.engine import MOST_SEARCHES
+from t2t.inference.model_engine import ModelEngine
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_queue import BatchQueue

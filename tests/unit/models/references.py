@@ -69,7 +69,8 @@ def architecture_of(model):
     """Returns what the weights of a Transformer do not determine."""
     hparams, spec = model.hparams, model.spec
     return transformer.Architecture(
-        heads=hparams.num_heads, kv_heads=hparams.num_kv_heads, encoder_layers=hparams.encoder_layers,
+        heads=hparams.num_heads, decoder_heads=hparams.num_decoder_heads, kv_heads=hparams.num_kv_heads,
+        encoder_layers=hparams.encoder_layers,
         decoder_layers=hparams.decoder_layers, norm=hparams.norm_position, norm_type=hparams.norm_type,
         epsilon=hparams.norm_epsilon, positions=hparams.positions, layout=hparams.sinusoid_layout,
         source_starts=spec.inputs.word_starts if spec.inputs else "", target_starts=spec.targets.word_starts,

@@ -171,6 +171,7 @@ def test_another_kind_of_encoder_leaves_none_of_the_hparams_of_the_first():
 TOKENS, LABEL = FeatureKind.TOKENS, FeatureKind.LABEL
 ENCODER = {"num_encoder_layers": 3, "target_space_embedding": True, "input_end": False}
 START = {"target_start": "id", "target_start_id": 5}
+DECODER = {"num_decoder_heads": 4, "decoder_filter_size": 20}
 OUTPUT = {"output_bias": True, "shared_embedding_and_softmax_weights": False}
 CASES = {
     ("transformer", None, TOKENS): ENCODER,
@@ -181,9 +182,9 @@ CASES = {
     ("multi_model", TOKENS, TOKENS): START,
     ("multi_model", TOKENS, LABEL): START | OUTPUT,
     ("neural_gpu", TOKENS, TOKENS): START,
-    ("transformer_mlm", TOKENS, TOKENS): START,
+    ("transformer_mlm", TOKENS, TOKENS): START | DECODER,
     ("transformer_cmlm", TOKENS, TOKENS): START,
-    ("transformer_encoder", TOKENS, LABEL): START | OUTPUT,
+    ("transformer_encoder", TOKENS, LABEL): START | OUTPUT | DECODER,
 }
 """Model, kinds of inputs and targets: all hparams that are unread there, with other values than the default."""
 

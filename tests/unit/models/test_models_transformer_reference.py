@@ -41,8 +41,9 @@ CASES = {
     },
     "all tables separate": {**ONE, "shared_embedding": False, "shared_embedding_and_softmax_weights": False},
     "tables separate, softmax tied": {**ONE, "shared_embedding": False},
-    "stacks of different depth, four heads, large epsilon": {
-        "num_encoder_layers": 3, "num_decoder_layers": 1, "num_heads": 4, "norm_epsilon": 0.3,
+    "stacks of different depth, heads and inner width, large epsilon": {
+        "num_encoder_layers": 3, "num_decoder_layers": 1, "num_heads": 4, "num_decoder_heads": 2,
+        "decoder_filter_size": 10, "norm_epsilon": 0.3,
     },
     "the end of sequence before the first target": {
         **ONE, "sinusoid_layout": "split", "target_start": "id", "attention_bias": True,

@@ -260,13 +260,16 @@ def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line, val
 # === Failure ===
 EVERYTHING = f"""
 {SET.format(name="half_a_set")}
-from t2t.registry import register_metric, register_modality, register_model, register_problem
+from t2t import Text2Text
+from t2t.registry import register_metric, register_problem, register_ranged_hparams
 
 @register_metric("half_a_metric")
-@register_modality("half_a_modality")
-@register_model(name="half_a_model")
-@register_problem("half_a_problem")
+@register_ranged_hparams(name="half_a_range")
 def half():
+    pass
+
+@register_problem
+class HalfAProblem(Text2Text):
     pass
 """
 
@@ -286,8 +289,7 @@ def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_fixed(usr_dir,
     importlib.invalidate_caches()
     (plugin,) = load_plugins(usr_dir_flag)
     assert plugin.registered == (
-        "hparams:half_a_set", "metric:half_a_metric", "modality:half_a_modality", "model:half_a_model",
-        "problem:half_a_problem",
+        "hparams:half_a_set", "hparams_range:half_a_range", "metric:half_a_metric", "problem:half_a_problem",
     )  # fmt: skip
     assert "half_a_metric" in METRICS
 

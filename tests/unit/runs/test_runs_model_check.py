@@ -1,6 +1,7 @@
 """`t2t.check_model`: what holds of a model that the commands can use, and the breaks that it finds."""
 
 import keras
+import numpy as np
 import pytest
 from keras import ops
 
@@ -59,6 +60,15 @@ class Untracked(Bag):
         function = lambda x: layer(x)  # noqa: E731
         function.build = lambda shape: None
         return function
+
+
+class Drawn(Bag):
+    def new_layer(self):
+        self.shift = np.random.default_rng().normal(size=self.hparams.hidden_size).astype("float32")
+        return super().new_layer()
+
+    def decode(self, ids, encoded, **options):
+        return super().decode(ids, encoded, **options) + self.shift
 
 
 class Random(Bag):
@@ -129,7 +139,8 @@ def test_a_model_that_the_commands_can_use_is_accepted():
 @pytest.mark.parametrize(
     ("model_class", "about"),
     [
-        (BuiltLate, ["mix/kernel"]), (WithoutName, ["tokens"]), (Untracked, ["tokens"]), (Random, ["without"]),
+        (BuiltLate, ["mix/kernel"]), (WithoutName, ["tokens"]), (Untracked, ["mix/bias,"]), (Drawn, ["tokens"]),
+        (Random, ["without"]),
         (RandomInTraining, ["same"]), (ReadsPadding, ["padding"]), (ReadsOtherRows, ["batch"]),
         (ReadsLaterTargets, ["position", "span=CAUSAL"]), (DecodesOtherwise, ["position", "0"]),
         (ReadsTargets, ["targets"]),

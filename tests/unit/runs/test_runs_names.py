@@ -164,7 +164,7 @@ def test_names_that_differ_in_their_numbers_share_a_line_and_every_other_has_its
 
 
 def test_families_of_names_and_the_fields_of_all_sets_or_of_one_are_listed():
-    with registered(PROBLEMS, "a_family_5_of_007_x", object), PROBLEMS.open():
+    with registered(PROBLEMS, "a_family_5_of_007_x", PROBLEMS.get("tiny_algo")), PROBLEMS.open():
         for number in (9, 10, 11, 12, 100, 2, 3):
             PROBLEMS.alias(f"a_family_{number}_of_007_x", "tiny_algo")
         listing = registry_listing()

@@ -272,7 +272,7 @@ class Slow:
         assert self.gate.wait(LIMIT_S)
         self.is_checking = False
 
-    def translate_ids(self, ids, n_best, seeds, sources, constraints=None):
+    def translate_ids(self, ids, n_best, seeds, sources, constraints=None, beam_size=None):
         self.begun.release()
         assert self.gate.wait(LIMIT_S)
         return [[Hypothesis(text.upper(), (), 0.0, 0.0)] for text in sources]
@@ -371,6 +371,27 @@ def test_while_constraints_are_checked_others_are_answered(slow):
     assert answers[0]["text"] == "A"
 
 
+def test_while_a_search_is_compiled_requests_of_other_searches_are_answered(slow):
+    """It is compiled for the first text; the gate holds that search only."""
+    answers, compiled, others = [], slow.translate_ids, []
+    with serving(ServedModel("slow", slow, 1)) as (client, _):
+        slow.gate.set()
+        assert client.post("/translate", json={"text": "a"}).status_code == 200
+        slow.gate.clear()
+        slow.translate_ids = lambda *more, **how: (
+            compiled(*more, **how) if how.get("beam_size") == 2 else [[Hypothesis("other", (), 0.0, 0.0)]]
+        )
+        assert slow.begun.acquire(timeout=LIMIT_S)
+        thread = ask(client, answers, "b", beam_size=2)
+        assert slow.begun.acquire(timeout=LIMIT_S)
+        for alpha in (None, 2.0):
+            others.append(client.post("/translate", json={"text": "c", "alpha": alpha}).json()["text"])
+        assert not answers
+        slow.gate.set()
+        join_all(thread)
+    assert (others, answers[0]["text"]) == (["other"] * 2, "B")
+
+
 @pytest.mark.parametrize(("room", "waiting", "last"), [(2, ["b", "c"], "d"), (3, [["b", "c"]], ["d", "e"])])
 def test_more_texts_than_there_is_room_for_are_answered_429_and_the_rest_in_full(slow, room, waiting, last):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=room, wait_s=0.0))
@@ -379,7 +400,7 @@ def test_more_texts_than_there_is_room_for_are_answered_429_and_the_rest_in_full
         threads = [ask(client, answers, "a")]
         assert slow.begun.acquire(timeout=LIMIT_S)  # is being answered, and others may wait
         threads += [ask(client, answers, text) for text in waiting]
-        wait_until(lambda: model.queue.waiting == 2, "two texts wait")
+        wait_until(lambda: model.waiting == 2, "two texts wait")
         full = client.post("/translate", json={"text": last})
         assert (full.status_code, full.headers["retry-after"]) == (429, "1")
         assert f" 2 of {room} " in full.json()["error"]
@@ -397,6 +418,28 @@ def test_a_request_that_never_has_room_is_answered_413_with_the_most_there_may_b
         assert answer.status_code == 413
         assert {"4", "3;"} <= set(answer.json()["error"].split())
         assert client.post("/translate", json={"text": ["a"] * 3}).status_code == 200
+
+
+def test_what_is_not_answered_when_the_service_stops_is_answered_503_and_counted(slow):
+    answers = {}
+    with serving(ServedModel("slow", slow, 1)) as (client, service):
+
+        def ask(path, **body):
+            answers[path] = client.post(path, json=body)
+
+        threads = [
+            start_thread(lambda: ask("/translate", text="a")),
+            start_thread(lambda: ask(COMPLETIONS, prompt="b")),
+        ]
+        assert slow.begun.acquire(timeout=LIMIT_S)
+        wait_until(lambda: service.models["slow"].waiting == 1, "the other waits")
+        client.portal.call(service.stop)
+        join_all(*threads)
+        slow.gate.set()
+    assert {answer.status_code for answer in answers.values()} == {503}
+    assert isinstance(answers["/translate"].json()["error"], str)
+    assert answers[COMPLETIONS].json()["error"]["type"] == "server_error"
+    assert (service.unanswered, service.is_closed) == (2, True)
 
 
 def test_what_takes_too_long_is_answered_504(slow):

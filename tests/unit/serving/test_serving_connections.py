@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import itertools
+import json
 import logging
 import re
 import resource
@@ -26,7 +27,7 @@ from uvicorn.server import ServerState
 from t2t.serving.connections import RESERVED_FILES, ConnectionLimits, LimitedProtocol
 from t2t.serving.origins import OriginCheck
 from t2t.serving.server import allowed_hosts, open_socket
-from tests.waiting import wait_until
+from tests.waiting import join_all, start_thread, wait_until
 
 PROGRAM = """
 import asyncio, logging, resource, sys
@@ -66,14 +67,44 @@ with open_socket("127.0.0.1", 0) as listening:
 """
 PATIENCE_S = 60
 
+ENDLESS = """
+import functools
+import logging
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from starlette.responses import PlainTextResponse
+
+from t2t.serving.address import Address
+from t2t.serving.app import build_app
+from t2t.serving.server import open_socket, serve
+from t2t.serving.service import Service
+
+logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
+
+def endless():
+    logging.info("begun")
+    threading.Event().wait()
+
+async def answer(service, request):
+    return PlainTextResponse(await service.run(lambda: ThreadPoolExecutor().submit(endless).result()))
+
+service = Service([])
+service.close = functools.partial(service.close, 0.1)
+app = build_app(service, ["127.0.0.1"], [Address(method="GET", path="/healthz", handler=answer, summary="Never.")])
+with open_socket("127.0.0.1", 0) as listening:
+    serve(app, listening, 0.2, service=service, end_s=1.0)
+"""
+
 
 @contextlib.contextmanager
-def served(files, seconds, idle=PATIENCE_S):
+def served(*arguments, program=PROGRAM):
     """Runs a server; yields an object with its `port` and `log()`.
 
     The log is a file: a pipe that nobody reads would fill up and block the server.
     """
-    command = [sys.executable, "-c", PROGRAM, str(files), str(seconds), str(idle)]
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("w") as stderr:
@@ -85,7 +116,7 @@ def served(files, seconds, idle=PATIENCE_S):
 
         try:
             wait_until(port, "the server listens")
-            yield SimpleNamespace(port=int(port()[1]), log=log.read_text)
+            yield SimpleNamespace(port=int(port()[1]), log=log.read_text, process=process)
         finally:
             process.terminate()
             process.wait(timeout=PATIENCE_S)
@@ -94,7 +125,7 @@ def served(files, seconds, idle=PATIENCE_S):
 @pytest.fixture(scope="module")
 def impatient():
     """A server for twenty connections, each of which has three seconds for a head: time enough on a busy machine."""
-    with served(RESERVED_FILES + 40, 3.0) as found:
+    with served(RESERVED_FILES + 40, 3.0, PATIENCE_S) as found:
         yield found
 
 
@@ -132,7 +163,7 @@ def is_closed(connection):
 @pytest.mark.slow
 def test_others_are_answered_while_300_connections_say_nothing(sent):
     """The server's limit of open files is lower than the number of connections."""
-    with served(256, PATIENCE_S) as found:
+    with served(256, PATIENCE_S, PATIENCE_S) as found:
         with contextlib.ExitStack() as stack:
             for _ in range(300):
                 connection = stack.enter_context(connect(found))
@@ -225,7 +256,7 @@ def test_several_requests_go_over_one_connection_large_heads_are_refused_and_err
 
 
 def test_silence_after_an_answer_ends_the_connection():
-    with served(1024, PATIENCE_S, idle=1) as found, connect(found) as connection:
+    with served(1024, PATIENCE_S, 1) as found, connect(found) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         received_until(connection, b"200 OK")
         assert is_closed(connection)
@@ -370,3 +401,18 @@ def test_any_name_is_answered_where_others_reach_it_but_no_other_origin():
     assert client.post("/").text == "done"
     assert client.post("/", headers={"origin": "https://translate.example"}).text == "done"
     assert client.post("/", headers={"origin": "https://evil.example"}).status_code == 403
+
+
+def test_a_server_ends_in_time_whatever_still_runs():
+    """The thread of an executor never ends, and Python would wait for it."""
+    with served(program=ENDLESS) as found:
+        answers = []
+        asking = start_thread(lambda: answers.append(get(found)))
+        wait_until(lambda: "begun" in found.log(), "the work has begun")
+        found.process.terminate()
+        join_all(asking)
+        assert found.process.wait(PATIENCE_S) == 0
+        assert answers[0][0] == 503
+        assert "error" in json.loads(answers[0][1])
+        assert "Traceback" not in found.log()
+        assert "1 request(s) not answered" in found.log().splitlines()[-1]

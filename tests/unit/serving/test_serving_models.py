@@ -169,6 +169,17 @@ def test_a_batch_waits_for_others_but_not_when_it_is_full_and_an_item_alone_not_
     assert batcher(Answers(), wait_s=0.05).submit([5])[0].result(LIMIT_S) == 10
 
 
+def test_a_batch_has_items_of_one_group_and_is_answered_before_the_next_begins(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers, group=lambda item: item % 2)
+    first = queue.submit([1])
+    assert answers.begun.acquire(timeout=LIMIT_S)
+    later = queue.submit([2, 3, 4, 5, 6, 8, 10])
+    answers.gate.set()
+    assert [future.result(LIMIT_S) for future in first + later] == [2, 4, 6, 8, 10, 12, 16, 20]
+    assert answers.batches == [[1], [2, 4, 6, 8], [3, 5], [10]]
+
+
 def test_more_than_there_is_room_for_is_refused_whole(batcher):
     answers = Answers(held=True)
     queue = batcher(answers, room=3)

@@ -42,6 +42,13 @@ def test_a_prompt_is_searched_as_the_run_does(client, translator):
     assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": length, "total_tokens": 3 + length}
 
 
+def test_each_prompt_has_as_many_choices_as_are_asked_for(client, translator):
+    prompts = ["", "a b", "c"]
+    choices = client.post(COMPLETIONS, json={"prompt": prompts, "n": 2}).json()["choices"]
+    expected = [one.text for row in translator.translate(prompts, 2) for one in (row * 2)[:2]]
+    assert [(one["index"], one["text"]) for one in choices] == list(enumerate(expected))
+
+
 def test_the_last_message_of_the_user_is_answered(client, translator):
     messages = [{"role": "system", "content": "Translate."}, *message("h"), {"role": "assistant", "content": "g"}]
     parts = [{"type": "text", "text": "a b"}, {"type": "text", "text": " c"}]
@@ -272,12 +279,18 @@ def test_an_answer_that_takes_too_long_ends_with_an_error_and_its_search_too(tra
     assert " 5 seconds" in found["/v1/completions"]["message"]
 
 
-def test_more_streams_than_allowed_are_answered_429_and_closing_ends_them(gated):
+def test_more_streams_than_allowed_wait_or_are_answered_429_and_the_end_is_503(gated):
+    """One runs and one waits. When the service stops, neither waits for a further step."""
     answers = []
-    with serving(gated, streams=1, seconds=LIMIT_S) as (client, service):
+    with serving(gated, streams=1, waiting_jobs=1, seconds=LIMIT_S) as (client, service):
         asked = {"text": "a", "stream": True}
+        gated.gate.release()
         first = start_thread(lambda: answers.append(client.post("/translate", json=asked).text))
         wait_until(lambda: service.streams.running == 1, "one stream runs")
+        second = start_thread(
+            lambda: answers.append(client.post(CHAT, json={"messages": message("a"), "stream": True}))
+        )
+        wait_until(lambda: service.streams.waiting == 1, "one stream waits")
         refused = client.post("/v1/completions", json={"prompt": "a", "stream": True})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         error = refused.json()["error"]
@@ -285,11 +298,15 @@ def test_more_streams_than_allowed_are_answered_429_and_closing_ends_them(gated)
         assert " 1 of 1 " in error["message"]
         assert client.post("/translate", json={"text": "a"}).status_code == 200  # other requests are still answered
         assert "t2t_streams 1.0" in client.get("/metrics").text
-        closing = start_thread(service.streams.close)
+        client.portal.call(service.stop)
+        join_all(second, first)
+        late, begun = sorted(answers, key=str)
+        assert (late.status_code, late.json()["error"]["type"]) == (503, "server_error")
+        assert '"error"' in begun
         gated.wait_for_end()
-        join_all(closing, first)
-        assert '"error"' in answers[0]
-        assert client.post("/translate", json=asked).status_code == 429
+        assert service.streams.close()
+        assert client.post("/translate", json=asked).status_code == 503
+        assert service.unanswered == 3
 
 
 def test_a_client_that_goes_away_ends_its_search(gated):

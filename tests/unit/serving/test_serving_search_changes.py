@@ -8,6 +8,7 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.serving.models import BatchLimits, ServedModel
 from tests.errors import refused
 from tests.letters import TEXTS, letters, moods, translator_of
+from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,8 @@ def test_equal_settings_are_searched_together(translator):
     watched = Watched(translator)
     model = ServedModel("letters", watched, 1)
     asked = [model.questions([text], 1, changes) for text in "abc" for changes in ({}, {"alpha": 3.0})]
-    found = model.answer([question for one in asked for question in one])
+    futures = model.queue.submit([question for one in asked for question in one])
+    found = [future.result(LIMIT_S) for future in futures]
     assert sorted(watched.batches, key=str) == [(3, 3.0), (3, None)]
     assert written(found) == written([model.answer(one)[0] for one in asked])
 

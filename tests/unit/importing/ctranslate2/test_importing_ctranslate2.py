@@ -72,7 +72,8 @@ NETWORKS = {
     "rotations, shared keys and RMS norms": {
         "rotary_dim": 0, "rms_norm": True, "kv_heads": 1, "activation": theirs.activation("GELUSigmoid"),
     },
-    "computed positions": {"first_position": 1},
+    "computed positions, a decoder of other sizes": {"first_position": 1, "decoder": (4, 20)},
+    "shared keys, a decoder of other heads": {"encodings": TABLE, "kv_heads": 1, "decoder": (4, 12)},
     "positions from 1": {"encodings": sinusoids(theirs.POSITIONS, theirs.WIDTH, "split", 1), "first_position": 1},
     "positions from 2": {"encodings": sinusoids(theirs.POSITIONS, theirs.WIDTH, "split", 2), "first_position": 2},
     "norms of embeddings": {"encodings": TABLE, "layernorm_embedding": True},
@@ -309,7 +310,8 @@ def second_positions(spec):
 
 
 def other_heads(spec):
-    spec.encoder.num_heads = np.int16(1)
+    for layer in spec.encoder.layer:
+        vars(layer.self_attention)["head_dim"] = np.int32(3)
 
 
 def fewer_rows(spec):
@@ -321,7 +323,7 @@ def fewer_rows(spec):
     ("settings", "edit", "quantization", "named"),
     [
         ({"encodings": TABLE}, other_positions, None, ["encoder", "decoder", "positions"]),
-        ({"encodings": TABLE}, other_heads, None, ["model.bin", "encoder/num_heads=1,", "decoder/num_heads=2;"]),
+        ({"encodings": TABLE}, other_heads, None, ["model.bin", 6, 8]),
         ({"encodings": TABLE}, fewer_rows, None, ["encoder/layer_0/self_attention/linear_0/weight", 20, 24]),
         ({"rotary_dim": 0}, second_positions, None, ["model.bin", "positions=rotary"]),
         ({"encodings": TABLE, "activation": 6}, None, None, ["model.bin", "activation=6", "alibi=0"]),

@@ -42,7 +42,9 @@ FORMS = {
     ),
     "one table, no positions": ({"share_all_embeddings": True, "no_token_positional_embeddings": True}, None),
     "learned positions": ({"encoder_learned_pos": True, "decoder_learned_pos": True}, learned),
-    "norms of embeddings": ({"layernorm_embedding": True}, normalised),
+    "norms of embeddings, a decoder of other sizes": (
+        {"layernorm_embedding": True, "decoder_attention_heads": 4, "decoder_ffn_embed_dim": 20}, normalised,
+    ),
 }  # fmt: skip
 
 

@@ -90,6 +90,13 @@ def test_two_vocabularies_have_a_table_each(model, tables):
     assert encoders["targets"].vocab_size == values["decoder_vocab_size"] != encoders["inputs"].vocab_size
 
 
+def test_a_decoder_of_other_heads_and_another_inner_width(model):
+    written = marian.write_model(model.model, decoder_attention_heads=4, decoder_ffn_dim=20)
+    loaded, read = model.build()
+    check_probabilities(loaded, *written, [5, 9, 3, 0], [4, 7, 21, 0])
+    assert (read.hparams.num_decoder_heads, read.hparams.decoder_filter_size) == (4, 20)
+
+
 # === Search ===
 
 
@@ -240,9 +247,9 @@ def nonzero_padding(values, tensors):
         (put("final_logits_bias", [[1]]), ["model.shared.weight", 1]),
         (setting(activation_function="tanh"), ["activation_function='tanh'", "'swish'"]),
         (setting(scale_embedding=False, normalize_before=True), ["scale_embedding=False", "normalize_before=True"]),
-        (setting(decoder_ffn_dim=3), ["encoder_ffn_dim=12", "decoder_ffn_dim=3"]),
+        (setting(decoder_attention_heads=3), ["num_decoder_heads=3", 8]),
         (setting(encoder_layers=0), ["config.json", "encoder_layers=0"]),
-        (setting(decoder_ffn_dim=[]), ["encoder_ffn_dim=12", "decoder_ffn_dim=[]"]),
+        (setting(decoder_ffn_dim=[]), ["config.json", "decoder_ffn_dim=[]", "int"]),
         (setting(num_beams=float("inf")), ["num_beams=inf"]),
         (setting(model_type=["marian"]), ["config.json", "model_type=['marian']"]),
         (setting(dropout="much"), ["dropout='much'"]),

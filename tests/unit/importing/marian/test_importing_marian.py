@@ -79,7 +79,7 @@ FORMS = {
     "one table of embeddings, rms norms, gelu": (
         {
             "tied_embeddings_all": False, "tied_embeddings_src": True, "transformer_postprocess": "dar",
-            "transformer_ffn_activation": "gelu", "transformer_decoder_dim_ffn": 12,
+            "transformer_ffn_activation": "gelu", "transformer_decoder_dim_ffn": 20,
         },
         None,
     ),
@@ -147,7 +147,7 @@ before_norms = functools.partial(
         (setting(transformer_preprocess="n"), ["'n'", "'an'"]),
         (before_norms(version="v1.9.5 abc"), ["v1.9.5", "1.11"]),
         (setting(transformer_postprocess_emb="n"), ["transformer-postprocess-emb='n'"]),
-        (setting(transformer_decoder_dim_ffn=5), ["transformer-decoder-dim-ffn=5", 12]),
+        (setting(transformer_decoder_dim_ffn="x"), ["transformer-decoder-dim-ffn='x'"]),
         (setting(lemma_dim_emb=4), ["lemma-dim-emb=4"]),
         (setting(enc_depth="x"), ["enc-depth='x'"]),
         (setting(tied_embeddings_all=False, tied_embeddings_src=True), ["decoder_ff_logit_out_Wt"]),
