@@ -213,6 +213,7 @@ class Model:
         """Returns the best output for a text as text; raises ValueError if the model's inputs are arrays."""
         if not self.config["reads_text"]:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
+        text = text.replace("\0", "")
         if self.config["has_inputs"] and not text.strip():
             return ""
         ((output, _),) = self.answer(self.row(text))
@@ -222,7 +223,7 @@ class Model:
         """Returns the ids of a text that the graphs read."""
         config = self.config
         if config["single_spaces"]:
-            text = " ".join(filter(None, re.split(r"[ \t\r\n\f\v]+", text)))
+            text = " ".join(filter(None, re.split("[ \t\r\n\f\v\u3000]+", text)))
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
         ids, longest = [*config["input_start"], *ids], config["longest_input"]
         if len(ids) > longest:

@@ -238,7 +238,7 @@ def test_constraints_that_only_python_can_make_are_refused(constraint):
 
 def test_white_space_of_sentences_is_one_space():
     """`positions=words` counts it as words otherwise; other spaces, as in the last text, are part of a word."""
-    spaced = ["the dog", "the  dog", " the dog ", "the\tdog", "\r the \v\fdog\n", "the\u00a0dog"]
+    spaced = ["the dog", "the  dog", " the dog ", "the\t\u3000dog", "\r the \v\fdog\n", "the\u00a0dog"]
     pieces = SentencePieceEncoder.build(["the dog runs"] * 3, 300)
     problem = ParsingTrees().with_encoders({"inputs": pieces, "targets": TokenEncoder(["NP", "/NP", "NN", "S", "/S"])})
     translator = translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)
