@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.architectures import to_state
-from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
@@ -81,7 +81,11 @@ def conversion_of(
         _log_model_decodes("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
         return None
     # Building a model compares these with the checkpoint. A kept conversion skips that: they are in its key.
-    checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
+    # Hparams that the checkpoint lacks came with a later version, which computes the same with their defaults.
+    values = to_state(run.record.model, hparams)[ARCHITECTURE]
+    known = checkpoint.state.get(ARCHITECTURE) or values
+    values = {name: value for name, value in values.items() if name in known}
+    checked = [problem, {ARCHITECTURE: values}, run.record.spec.to_dict()]
     fingerprint = f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}"
     return ConversionCache(run.path, problem, checkpoint.name, fingerprint)
 
@@ -188,11 +192,15 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     texts = _texts(run, translator.problem.name)
     made = [[*marks.input_start, *ids] for ids in _random_ids(rng, spec.inputs.vocab_size, ASKED, longest)]
     asked = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made
+
+    def read(rows: Ids) -> Ids:
+        return [list(row) for row in translator.input_rows([ids[:longest] for ids in rows])]
+
     lengthy = [_some_ids(rng, size.vocab_size, min(_LONG, longest)) for size in (spec.inputs, spec.targets)]
     given = _random_ids(rng, spec.targets.vocab_size, _MADE, translator.longest_target - len(marks.output_start))
     return Questions(
-        search_rows=translator.input_rows([ids[: min(_LONG, longest)] for ids in asked]),
-        score_rows=translator.input_rows([ids[:longest] for ids in [*made[:_MADE], lengthy[0]]]),
+        search_rows=read([ids[:_LONG] for ids in asked]),
+        score_rows=read([*made[:_MADE], lengthy[0]]),
         targets=[[*marks.output_start, *ids, EOS_ID] for ids in [*given, lengthy[1]]],
     )
 

@@ -75,7 +75,7 @@ MISTAKES = [
     (trainer, PROBLEM, "--model, --hparams_set:"),
     (trainer, f"{PROBLEM} {MODEL} --hparams_set=transformer_bse", "'transformer_bse' transformer_base"),
     (trainer, f"{PROBLEM} --model=transfomer {SET}", "'transfomer' transformer,"),
-    (trainer, f"{RUN} --hparams=num_head=2", "'num_head' num_heads, num_kv_heads alignment_head?"),
+    (trainer, f"{RUN} --hparams=num_head=2", "'num_head' num_heads, num_kv_heads num_decoder_heads?"),
     (trainer, f"{RUN} --hparams=num_heads=3", "num_heads=3 128"),
     (trainer, f"{RUN} --hparams=num_heads=2 --hparams=num_heads=4", "num_heads"),
     (trainer, f"{RUN} --decode_to_file=x", "--decode_to_file: --decode_from_file"),

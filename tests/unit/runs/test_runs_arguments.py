@@ -16,9 +16,9 @@ from tests.readme import ROOT
 
 COMMANDS_ALONE = {
     "checkpoints", "compare_engine", "constraints_file", "decode_from_file", "decode_to_file", "decode_window",
-    "dry_run", "exclude_problems", "from", "generate_data", "merge", "model_dir", "n", "output_format", "plot",
-    "registry_help", "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir",
-    "target_prefix_file", "target_space_id", "track", "train_language", "unknown_dictionary",
+    "dry_run", "exclude_problems", "from", "generate_data", "merge", "model_dir", "n", "num_concurrent_processes",
+    "output_format", "plot", "registry_help", "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step",
+    "t2t_dir", "target_prefix_file", "target_space_id", "track", "train_language", "unknown_dictionary", "zoo_dir",
 }  # fmt: skip
 """Flags that are not arguments of any function, including flags of commands without a function."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
