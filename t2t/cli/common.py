@@ -6,6 +6,7 @@ Flags are absl flags on a separate `FlagValues` for each call, so that `main(arg
 import contextlib
 import errno
 import functools
+import itertools
 import logging
 import math
 import os
@@ -21,21 +22,22 @@ from typing import TextIO
 from absl import flags
 
 from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
-from t2t.cli.config import apply_config
+from t2t.cli.config import apply_config, read_config
 from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import RUN, flag_group, help_text
+from t2t.cli.plugin_options import define_plugin_options
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
 from t2t.files.output import ReaderClosedError
-from t2t.files.paths import is_unknown_home, with_addresses
+from t2t.files.paths import is_unknown_home, local_path, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
-from t2t.registry.plugins import plugin_error
+from t2t.registry.plugins import plugin_error, with_usr_dir
 from t2t.runs.startup import leave_out
 
 Main = Callable[..., int]
@@ -126,7 +128,7 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
             raise
         if isinstance(error, PluginError) and (cause := raised if raised is not error else raised.__cause__):
             write_line("".join(traceback.format_exception(cause)).removesuffix("\n"), sys.stderr)
-        text = one_line(error)
+        text = with_usr_dir(one_line(error))
         write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
         return error.exit_status
 
@@ -178,6 +180,7 @@ def parse(
     if "-h" in arguments or "--help" in arguments:  # whatever else is wrong
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
+    _define_plugin_options(values, arguments)
     _check_repeated(values, arguments)
     values.set_gnu_getopt(bool(positional))  # flags may follow positional arguments
     try:
@@ -212,6 +215,20 @@ def _did_you_mean(name: str, values: flags.FlagValues) -> str:
         hparams = hparam_names(values["hparams_set"].value) if trains else [one.name for one in fields(DecodeHParams)]
         known = {hparam: f"--hparams={hparam}=..." for hparam in hparams} | known
     return ask_for([known[one] for one in ([name] if name in known else meant_by(name, known))])
+
+
+def _define_plugin_options(values: flags.FlagValues, arguments: Sequence[str]) -> None:
+    """Defines the flags of plug-ins' problems if one may be given; the folder may be named by the --config file."""
+    takes_options = "vocab_kind" in values
+    names = [argument[2:].partition("=")[0] for argument in arguments if argument.startswith("--") and takes_options]
+    given = {name: after for name, after in itertools.pairwise(arguments) if "=" not in name}
+    given |= {name: value for name, equals, value in (one.partition("=") for one in arguments) if equals}
+    usr_dir = given.get("--t2t_usr_dir", "")
+    if "config" in values and (path := given.get("--config", "")):
+        found = read_config(local_path(path))[1]
+        names += found
+        usr_dir = usr_dir or str(found.get("t2t_usr_dir", ""))
+    define_plugin_options(values, names, usr_dir)
 
 
 def _check_values(values: flags.FlagValues) -> None:
@@ -320,5 +337,5 @@ class _Lines(logging.Formatter):
     """Formats records as plain lines; warnings and errors are prefixed with their level."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = with_addresses(super().format(record))
+        text = with_usr_dir(with_addresses(super().format(record)))
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"

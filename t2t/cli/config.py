@@ -63,7 +63,7 @@ def apply_config(values: flags.FlagValues) -> None:
 
 def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ...] = ()) -> None:
     """Does the same as `apply_config` for the file `path`; keys in `excluded` are ignored."""
-    text, found = _read(path)
+    text, found = read_config(path)
     given = {getattr(values[name], "alias_of", name) for name in values if values[name].present}
     others: set[str] | None = None
     for key, value in found.items():
@@ -92,7 +92,8 @@ def _did_you_mean(key: str, known_flags: Iterable[str], found: Mapping[str, Any]
     return ask_for([known[one] for one in ([key] if key in known else meant_by(key, known))])
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
+def read_config(path: Path) -> tuple[str, dict[str, Any]]:
+    """Returns the text and the keys of a --config file; raises UserError if there is none, or it is no TOML."""
     if not path.is_file():
         raise UserError(f"--config={path}: there is no such file; check the path")
     try:

@@ -9,6 +9,7 @@ from t2t.cli.common import define_alias, is_given
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
 from t2t.cli.plugin_flags import define_plugin_flags
+from t2t.cli.plugin_options import plugin_option_names
 from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
@@ -87,7 +88,7 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the problem options that are given; a default may be meant to replace what data or a run records."""
     names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
-    return {name: values[name].value for name in names if is_given(values[name])}
+    return {name: values[name].value for name in (*names, *plugin_option_names(values)) if is_given(values[name])}
 
 
 def request_of(values: flags.FlagValues) -> Request:

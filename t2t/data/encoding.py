@@ -18,9 +18,12 @@ from t2t.problems.base import Problem, Sample
 from t2t.problems.filters.selection import EMPTY, drop_reasons
 from t2t.problems.filters.weights import COPIES
 from t2t.problems.samples import check_samples, chunk_samples
-from t2t.specs.constants import TARGETS, TRAIN
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
+
+WITH_TABS, JSON = "with a TAB", "in braces like JSON"
+"""What `Chunk.odd` counts."""
 
 CHUNK = 1000
 """Samples per chunk, unless a problem sets `chunk_size`."""
@@ -45,6 +48,8 @@ class Chunk:
     """Ids of text in the examples that are left out."""
     cut: int
     """Texts that were cut into several examples."""
+    odd: Counter
+    """Samples that a wrong file may have been given for, by what they look like."""
     unknown: Counter
     """Ids of unknown words, by feature."""
     normalized: Counter
@@ -111,7 +116,21 @@ def encode_chunk(
     if cut_length:
         count = int((columns[TARGETS].lengths > cut_length).sum())
         columns = {TARGETS: cut(columns[TARGETS], cut_length)}
-    return Chunk(columns, kept, filtered, repeated, +dropped, ids, lost, count, unknown, normalized, texts, altered)
+    odd = _count_odd(problem, samples)
+    return Chunk(
+        columns, kept, filtered, repeated, +dropped, ids, lost, count, odd, unknown, normalized, texts, altered
+    )
+
+
+def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
+    """Returns the number of samples with columns or JSON in a text; targets may well be JSON that is to be written."""
+    names = getattr(problem, "text_features", ())
+    given = INPUTS if INPUTS in names else TARGETS
+    counts: Counter = Counter()
+    for sample in samples:
+        counts[WITH_TABS] += any("\t" in sample[name] for name in names)
+        counts[JSON] += given in names and sample[given][:1] == "{" and sample[given].rstrip()[-1:] == "}"
+    return +counts
 
 
 def _check_finite(

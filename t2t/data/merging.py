@@ -16,7 +16,8 @@ from t2t.data.mapped_files import MappedFiles, NpyHeader
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
 from t2t.data.shards import NpyFile
-from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, unknown_shares
+from t2t.data.sides import report_sides
+from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, report_odd, unknown_shares
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -44,6 +45,7 @@ def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
     for split in plan.order:
         check_split(problem, split, results[split])
     splits = {split: _merge_split(plan, folder, split, results[split]) for split in plan.order}
+    report_sides(problem, folder, plan.spec, splits)
     manifest = plan.manifest({split: splits[split] for split in plan.shards})
     write_manifest(folder, manifest)
     return manifest
@@ -86,6 +88,7 @@ def _merge_split(plan: Plan, folder: Path, split: str, results: Sequence[ShardRe
     log.info("%s: %s examples written%s", split, f"{examples:,}", counts.describe())
     _report_unknown(split, counts.unknown, columns, examples)
     report_normalized(split, counts.normalized, examples)
+    report_odd(split, counts)
     return SplitRecord(
         examples=examples,
         columns=columns,

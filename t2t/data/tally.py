@@ -7,15 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from t2t.data.encoding import Chunk
+from t2t.data.encoding import JSON, WITH_TABS, Chunk
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
+from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Problem, Sample
 
 log = logging.getLogger("t2t")
 
 WORTH_A_WARNING = 0.01
 """Share of unknown ids in a feature of a split at which generation warns."""
+
+MANY_REPAIRED = 0.05
+"""Share of samples with invalid UTF-8 at which generation warns."""
 
 ENOUGH_TO_JUDGE = 10_000
 """Number of training examples after which generation fails if most of them are unfit."""
@@ -42,6 +46,8 @@ class Counts:
     """Ids of text in those left out."""
     cut: int = 0
     """Texts that were cut into several examples."""
+    odd: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Samples that a wrong file may have been given for, by what they look like; see `report_odd`."""
     repaired: dict[str, int] = dataclasses.field(default_factory=dict)
     """Repairs to the raw data, by kind of fault."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -60,6 +66,7 @@ class Counts:
             ids=self.ids + other.ids,
             lost=self.lost + other.lost,
             cut=self.cut + other.cut,
+            odd=_sum(self.odd, other.odd),
             repaired=_sum(self.repaired, other.repaired),
             unknown=_sum(self.unknown, other.unknown),
             normalized=_sum(self.normalized, other.normalized),
@@ -98,6 +105,7 @@ class SplitTally:
         self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
         self.read = self._unfit = self._filtered = self._repeated = self._ids = self._lost = self._cut = 0
         self._dropped: Counter = Counter()
+        self._odd: Counter = Counter()
         self._unknown: Counter = Counter()
         self._normalized: Counter = Counter()
 
@@ -120,6 +128,7 @@ class SplitTally:
         self._ids += chunk.ids
         self._lost += chunk.lost
         self._cut += chunk.cut
+        self._odd += chunk.odd
         self._dropped += chunk.dropped
         self._unknown += chunk.unknown
         self._normalized += chunk.normalized
@@ -131,7 +140,7 @@ class SplitTally:
         return Counts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
             dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown,
-            normalized=normalized,
+            normalized=normalized, odd=dict(sorted(self._odd.items())),
         )  # fmt: skip
 
 
@@ -163,6 +172,24 @@ def report_normalized(split: str, normalized: Mapping[str, int], examples: int) 
             "reads and writes the changed texts alone; for the original ones, let t2t-datagen learn a vocabulary, or "
             "train the SentencePiece model with --normalization_rule_name=identity",
             split, name, f"{count:,}", f"{examples:,}",
+        )  # fmt: skip
+
+
+def report_odd(split: str, counts: Counts) -> None:
+    """Warns of a split most of whose texts have TABs or are JSON, or many of whose lines were no UTF-8."""
+    cures = {
+        WITH_TABS: "a file of columns is read as text: give a file for each column",
+        JSON: "JSON is read as text, braces and keys included: write its texts to a file, one a line",
+    }
+    for what, count in counts.odd.items():
+        if 2 * count > counts.read:
+            log.warning("%s: %.1f%% of the texts are %s; if %s", split, 100 * count / counts.read, what, cures[what])
+    repaired = counts.repaired.get(INVALID_UTF8, 0)
+    if repaired > MANY_REPAIRED * counts.read:
+        log.warning(
+            "%s: %.1f%% of the samples were no valid UTF-8 (%s lines), and their characters are replaced; find out the "
+            "encoding of the file and convert it, e.g. iconv -f ISO-8859-1 -t UTF-8",
+            split, 100 * repaired / counts.read, f"{repaired:,}",
         )  # fmt: skip
 
 

@@ -32,7 +32,6 @@ from t2t.export.parity import (
     largest_difference,
 )
 from t2t.export.search import GREEDY_SEARCH
-from t2t.files.paths import to_record
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
@@ -228,12 +227,12 @@ Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
 """
 
     def _text_example(self) -> str:
-        script = shlex.quote(str(self.job.folder.resolve() / SCRIPT))
         return f"""
-`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs {self._packages()}.
+`{SCRIPT}`, which may be called from anywhere, writes an output for each line that it reads, by greedy search. It needs
+{self._packages()}.
 
 ```bash
-echo {shlex.quote(example_text(self.translator))} | python {script}
+echo {shlex.quote(example_text(self.translator))} | python {SCRIPT}
 ```
 """
 
@@ -259,7 +258,7 @@ import sys
 
 import numpy as np
 
-folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+folder = "."  # run this in the folder of the export, or name the folder
 sys.path.insert(0, folder)
 from translate import Model
 

@@ -33,6 +33,10 @@ ENTRY_POINT_GROUP = "t2t.plugins"
 _LOADED: dict[tuple[str, str], "Plugin"] = {}
 """Plug-ins that this process has loaded, by (name, value) of the entry point, or by (`usr_dir`, path of the folder)."""
 
+_usr_dir = ""
+"""The folder that was loaded last."""
+_COMMANDS = re.compile(r"\bt2t-(datagen|trainer|tune|decoder|eval|server|shortlist)(?= --(problems?|output_dir)=)")
+
 log = logging.getLogger("t2t")
 
 
@@ -61,6 +65,8 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
         UserError: a plug-in failed to import, or the folder is not a package.
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+    global _usr_dir
+    _usr_dir = usr_dir or ""
     loaded = [_load_installed(point) for point in points]
     for registry in REGISTRIES:
         registry.plugin_hint = _hint(usr_dir)
@@ -139,6 +145,11 @@ def _hint(usr_dir: str | None, plugin: Plugin | None = None) -> str:
     if not missing:
         return f"{found}; correct the name, or register it there"
     return f"{found}; its __init__.py imports neither of {first_few(missing, ', ')}: import there what registers names"
+
+
+def with_usr_dir(text: str) -> str:
+    """Returns a message in which commands that name a problem or a run also name the folder of plug-ins in use."""
+    return _COMMANDS.sub(lambda found: f"{found[0]} --t2t_usr_dir={_usr_dir}", text) if _usr_dir else text
 
 
 def plugin_error(error: BaseException) -> PluginError | None:

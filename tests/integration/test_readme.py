@@ -57,8 +57,9 @@ def run(folder, name, short=False, is_warm=None):
 
 
 def lines_of(path):
+    """Returns the lines of a file; untrained models also write characters that `splitlines` takes for ends of lines."""
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return text.decode().splitlines()
+    return text.decode().removesuffix("\n").split("\n")
 
 
 # === The commands ===

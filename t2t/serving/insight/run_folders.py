@@ -83,10 +83,8 @@ class RunFolders:
             self._look()
             runs = dict(self._runs)
         # A run that was found, and deleted since, is left out.
-        there = {
-            name: run.path for name, run in runs.items() if name in self._named or (run.path / RECORD_FILE).exists()
-        }
-        return [(path, overview_of(path, name)) for name, path in there.items()]
+        there = [name for name, run in runs.items() if name in self._named or (run.path / RECORD_FILE).exists()]
+        return [(runs[name].path, overview_of(runs[name].path, name)) for name in there]
 
     def _look(self) -> None:
         """Searches the folders, at most every `look_again_s` seconds."""

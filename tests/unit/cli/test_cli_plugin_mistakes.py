@@ -6,6 +6,7 @@ A row has the command that meets the mistake, the source of the plug-in, and wha
 import pytest
 
 from t2t.cli import bleu, datagen, trainer, tune
+from t2t.data.manifest import read_manifest
 from t2t.registry import REGISTRIES
 from tests.in_process import call, refuses
 from tests.registrations import forgotten
@@ -302,7 +303,7 @@ MISTAKES = {
     ),
     # Modules
     "a syntax error": ("data", "def f(:\n", "__init__.py:1: SyntaxError:"),
-    "a library that is not installed": ("data", "import fairseq\n", "__init__.py:1: 'fairseq';"),
+    "a library that is not installed": ("data", "import no_such_library\n", "__init__.py:1: 'no_such_library';"),
 }  # fmt: skip
 
 WARNED = {
@@ -392,3 +393,39 @@ def test_an_exception_in_another_process_is_found_in_its_text(command_of):
     sharded = problem("def shards(self, split, source):\n    return 4", samples=SAMPLES.replace("20", "1 / 0"))
     (command, arguments), _ = command_of("data", sharded)
     refuses(command, "__init__.py:32, generate_samples: ZeroDivisionError:", *arguments)
+
+
+# === What plug-ins may do ===
+SUMS = problem(
+    "options_class = Own\nsplits = ('train', 'dev')",
+    samples=SAMPLES.replace("20", "self.options.digits"),
+    before="\n@dataclass(frozen=True, kw_only=True)\nclass Own(TextOptions):\n    digits: int = 20\n",
+)
+
+
+def test_options_of_a_plug_in_are_flags_and_keys_of_a_configuration(command_of, tmp_path):
+    (command, arguments), _ = command_of("data", SUMS)
+    call(command, *arguments, "--digits=3")
+    assert read_manifest(tmp_path / "data/mine").options == {"digits": 3}
+    (tmp_path / "run.toml").write_text(
+        f'problem = "mine"\nt2t_usr_dir = "{tmp_path}/plug"\ndata_dir = "{tmp_path}/more"\ndigits = 4\n'
+    )
+    call(command, config=tmp_path / "run.toml")
+    assert read_manifest(tmp_path / "more/mine").splits["train"].examples == 4
+    refuses(command, "--digits 3 4", *arguments, "--digits=4", "--digits=3")
+    refuses(command, "--digit does", *arguments, "--digit=3")
+    refuses(command, "'digits': TinyAlgo", arguments[0], arguments[2], "--problem=tiny_algo", "--digits=3")
+
+
+def test_commands_in_messages_name_the_folder_of_the_plug_in(command_of, tmp_path):
+    (_, (usr_dir, *_)), _ = command_of("data", SUMS)
+    named = f"t2t-datagen --t2t_usr_dir={tmp_path}/plug --problem=mine"
+    names = [usr_dir, "--problem=mine", "--model=transformer", "--hparams_set=transformer_tiny"]
+    assert named in refuses(trainer, named, *names, f"--data_dir={tmp_path}/x", f"--output_dir={tmp_path}/run").err
+
+
+def test_metrics_are_listed_with_those_of_the_plug_in(command_of):
+    (_, (usr_dir, *_)), _ = command_of("metric", metric("0.5"))
+    lines = call(datagen, usr_dir, "--registry_help").out.splitlines()
+    listed = [line.split()[0] for line in lines[lines.index("Metrics:") + 1 :][: lines.index("Problems:")] if line]
+    assert {"bleu", "chrf", "mine"} <= set(listed)

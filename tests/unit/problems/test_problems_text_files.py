@@ -312,6 +312,37 @@ def test_long_texts_of_a_language_model_are_cut_into_equal_parts(lines_files, tm
     assert ("1 long texts cut" in caplog.text) == (len(lengths) > 2)
 
 
+# === Files that are surely wrong ===
+ENGLISH = [f"the {noun} is {size}" for noun in ("house", "ship", "road") for size in ("old", "big", "red", "new")]
+GERMAN = [f"das {noun} ist {size}" for noun in ("Haus", "Schiff", "Rad") for size in ("alt", "weit", "rot", "neu")]
+PAIR = {"train_source": ENGLISH, "train_target": GERMAN, "dev_source": ENGLISH, "dev_target": GERMAN}
+TABLE = [f"{one}\t{other}" for one, other in zip(ENGLISH, GERMAN, strict=True)]
+LATIN = [line.encode() for line in GERMAN[1:]] + ["das ist schön".encode("latin-1")]
+
+
+@pytest.mark.parametrize(("changes", "about"), [
+    ({}, []),
+    ({"train_target": ENGLISH}, ["train:", "100.0%", "both"]),
+    ({"train_target": [*GERMAN[:6], *ENGLISH[6:]]}, []),
+    ({"dev_source": GERMAN, "dev_target": ENGLISH}, ["dev:", "swapped,"]),
+    ({"train_source": [*TABLE[:7], *ENGLISH[7:]]}, ["train:", "58.3%", "TAB;", "column"]),
+    ({"train_source": [*TABLE[:6], *ENGLISH[6:]]}, []),
+    ({"dev_source": [f'{{"text": "{line}"}}' for line in ENGLISH]}, ["dev:", "100.0%", "JSON;"]),
+    ({"train_target": [f'{{"text": "{line}"}}' for line in GERMAN]}, []),  # which may be what is to be written
+    ({"train_target": LATIN}, ["train:", "8.3%", "(1", "UTF-8"]),
+])  # fmt: skip
+def test_files_that_are_surely_wrong_are_a_warning_with_the_figure(tmp_path, caplog, changes, about):
+    for name, lines in (PAIR | changes).items():
+        rows = [line if isinstance(line, bytes) else line.encode() for line in lines]
+        (tmp_path / name).write_bytes(b"\n".join(rows) + b"\n")
+    options = {name: str(tmp_path / name) for name in PAIR} | {"vocab_kind": "token"}
+    generate(get_problem("text2text_files", options), tmp_path / "data", tmp_path, workers=1)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    said = [line for line in said if "unknown words" not in line]
+    assert len(said) == bool(about), said
+    assert all(word in said[0] for word in about)
+
+
 # === Shards ===
 def write(path, lines):
     text = "".join(f"{line}\n" for line in lines).encode()
