@@ -19,7 +19,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Pieces:
         self._spelled = {number: self._spell(self._model.id_to_piece(number)) for number in unspelled}
 
     def _spell(self, piece: str) -> list[int]:
-        ids = []
+        ids = list[int]()
         for character in piece:
             is_known = self._model.piece_to_id(character) != UNKNOWN
             parts = [character] if is_known else [f"<0x{byte:02X}>" for byte in character.encode()]
@@ -319,9 +319,9 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits.astype(np.float64), axis=-1, keepdims=True)
 
 
-def read_lines(stream: BinaryIO) -> Iterator[str]:
-    r"""Yields the lines of a stream of UTF-8, plain or gzip; they end only at `\n`, whose `\r` is removed, too."""
-    if stream.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]  # of a BufferedReader
+def read_lines(stream: Any) -> Iterator[str]:
+    r"""Yields the lines of a buffered stream, UTF-8, plain or gzip; they end only at `\n`, with the `\r` before it."""
+    if stream.peek(2)[:2] == b"\x1f\x8b":
         stream = gzip.GzipFile(fileobj=stream)
     for number, line in enumerate(stream):
         line = line.removeprefix(b"" if number else b"\xef\xbb\xbf")
