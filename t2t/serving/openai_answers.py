@@ -79,7 +79,7 @@ class Completion:
             return None
         tokens = one.tokens or ()  # a blank text has no output; models without inputs have no such scores
         if self._is_chat:
-            more = {"bytes": None, "top_logprobs": []}
+            more: dict[str, Any] = {"bytes": None, "top_logprobs": []}
             return {"content": [{"token": piece, "logprob": value, **more} for piece, value in tokens]}
         pieces, values = [piece for piece, _ in tokens], [value for _, value in tokens]
         return {"tokens": pieces, "token_logprobs": values, "top_logprobs": None, "text_offset": None}
