@@ -81,6 +81,27 @@ def test_outputs_hold_what_a_request_asks_for(client, translator):
     assert "h g f e" in limited["choices"][0]["text"]
 
 
+@pytest.mark.parametrize("model", ["letters", "alone", "bytes"])
+def test_an_output_ends_before_a_stop_and_may_begin_with_its_prompt(client, model):
+    """Streamed or not; a stop of several characters may come in several pieces."""
+    whole = client.post(COMPLETIONS, json={"model": model, "prompt": "a b", "temperature": 0}).json()["choices"][0][
+        "text"
+    ]
+    stop = whole[len(whole) // 2 :][:3]
+    expected = whole[: whole.index(stop)]
+    asked = {"model": model, "prompt": "a b", "temperature": 1e-6, "stop": [stop, "none"], "echo": True, "n": 2}
+    found = client.post(COMPLETIONS, json=asked).json()
+    assert [(one["text"], one["finish_reason"]) for one in found["choices"]] == [("a b" + expected, "stop")] * 2
+    *events, _ = events_of(client.post(COMPLETIONS, json={**asked, "stream": True}))
+    check_chunks(list(map(json.loads, events)), found, is_chat=False)
+
+
+def test_as_many_outputs_as_are_asked_for_have_a_beam(client, translator):
+    choices = client.post(COMPLETIONS, json={"prompt": "a b", "n": 5}).json()["choices"]
+    (expected,) = translator.translate(["a b"], 5, beam_size=5)
+    assert [one["text"] for one in choices] == [one.text for one in expected]
+
+
 def test_a_language_model_gives_what_it_adds_to_the_prompt_at_most_max_tokens(client, continuer):
     for prompt in ("a b", "", "never  seen"):
         whole = best(continuer, prompt)
