@@ -77,7 +77,7 @@ def pack(source: RunDir, folder: Path) -> RunDir:
 def decode(run: RunDir, data: Path, split: str, target: Path) -> tuple[list[str], str, str]:
     """Translates a split; returns its outputs, the share of exact ones and BLEU."""
     flags = {"output_dir": run.path, "data_dir": data, "decode_split": split, "decode_to_file": target}
-    printed = call(decoder, **flags).out
+    printed = call(decoder, **flags, engine="tensorflow").out
     figures = [re.search(rf"{name} = ([\d.]+)", printed)[1] for name in ("accuracy_per_sequence", "BLEU")]
     return target.read_text(encoding="utf-8").splitlines(), *figures
 

@@ -103,7 +103,7 @@ class Runs:
         checkpoint = CheckpointStore(opened.checkpoints_folder).load_model()
         if checkpoint.step != self._steps:
             raise SideError(f"it has {checkpoint.step} updates already; ask for as many, or name another --folder")
-        files = [f"--decode_from_file={self._sources}", f"--decode_to_file={outputs}"]
+        files = ["--engine=tensorflow", f"--decode_from_file={self._sources}", f"--decode_to_file={outputs}"]
         self.command(run, cores, "t2t-decoder", f"--output_dir={run}", *files)
         figures = {
             "training": training,

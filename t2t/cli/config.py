@@ -78,7 +78,7 @@ def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ..
                     f"commands, and the table [hparams]"
                 )
         elif key == HPARAMS:
-            _fill_hparams(values, _place(path, text, key), value)
+            _fill_hparams(values, path, text, value)
         elif key not in given:
             _fill(values[key], _place(path, text, key), value)
 
@@ -104,12 +104,14 @@ def read_config(path: Path) -> tuple[str, dict[str, Any]]:
         raise UserError(f"{path}: it is no TOML: {one_line(error)}; write name = value, text in quotes") from error
 
 
-def _place(path: Path, text: str, key: str) -> str:
-    """Returns the location of a key for messages: the file, and its line if it can be found."""
+def _place(path: Path, text: str, *keys: str) -> str:
+    """Returns the location of a key, or of one in a table, for messages: the file, and its line if it is found."""
+    place, keys_left = str(path), list(keys)
     for number, line in enumerate(text.split("\n"), start=1):
-        if re.match(rf'\s*\[?\s*["\']?{re.escape(key)}["\']?\s*[=\].]', line):
-            return f"{path}, line {number}"
-    return str(path)
+        if keys_left and re.match(rf'\s*\[?\s*["\']?{re.escape(keys_left[0])}["\']?\s*[=\].]', line):
+            place = f"{path}, line {number}"
+            del keys_left[0]
+    return place
 
 
 def _all_flags() -> set[str]:
@@ -165,19 +167,22 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> No
         raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
 
 
-def _fill_hparams(values: flags.FlagValues, place: str, value: Any) -> None:
+def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -> None:
     """Keeps hparams of the file, a table or text, for `given_hparams`; those of a file read before override them."""
-    try:
-        if isinstance(value, dict):
-            text = format_overrides(value)
-        else:
-            texts = value if isinstance(value, list) else [value]
-            if not all(isinstance(one, str) for one in texts):
-                raise ArgumentError(f"hparams = {value!r}: it is not a table; write [hparams] and name = value below")
-            text = join_overrides(texts)
-    except ArgumentError as error:
-        raise UserError(f"{place}: {error}") from error
-    values[HPARAMS].of_file = merge_overrides(text, hparams_of_file(values))
+    found = value if isinstance(value, list) else [value]
+    if isinstance(value, dict):
+        found = []
+        for name, one in value.items():
+            try:
+                found.append(format_overrides({name: one}))
+            except ArgumentError as error:
+                raise UserError(f"{_place(path, text, HPARAMS, name)}: {error}") from error
+    elif not all(isinstance(one, str) for one in found):
+        raise UserError(
+            f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table; write [hparams] and name = value "
+            f"below"
+        )
+    values[HPARAMS].of_file = merge_overrides(join_overrides(found), hparams_of_file(values))
 
 
 def hparams_of_file(values: flags.FlagValues) -> str:

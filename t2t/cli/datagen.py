@@ -42,6 +42,8 @@ def build_flags(values: flags.FlagValues) -> None:
             "shard", "", "K/N, K from 0: makes only the shards of task K of N, e.g. in an array job with a shared "
             "--data_dir."
         )  # fmt: skip
+        define.integer("num_concurrent_processes", 0, "Processes that generate; 0 for one on each core that this "
+                       "command may use. The data is the same.", lower_bound=0)  # fmt: skip
         define.boolean("merge", False, "Merges the shards made by all --shard tasks into the final data.")
         define.string("exclude_problems", "", "Names or patterns of problems to exclude from --problem: a,b*.")
         define.boolean("only_list", False, "Only lists the problems that --problem names.")
@@ -62,7 +64,7 @@ def main(values: flags.FlagValues) -> int:
             check_problem(name)
         print(*selected, sep="\n")
         return 0
-    request, seed = request_of(values), values.random_seed
+    request, seed, processes = request_of(values), values.random_seed, values.num_concurrent_processes or None
     check_data_options(request)
     if values.shared_vocab_file:
         request = learn_shared_vocabulary(request, values.shared_vocab_file, seed)
@@ -76,12 +78,17 @@ def main(values: flags.FlagValues) -> int:
             f"--beam_options and --{'shard' if values.shard else 'merge'}: Apache Beam makes all shards and merges "
             f"them; give one of both"
         )
+    if processes and (values.beam_options or values.merge):
+        raise UserError(
+            f"--num_concurrent_processes={processes} and --{'merge' if values.merge else 'beam_options'}: it is for "
+            f"processes of this command, and there are none; leave it out"
+        )
     if beam_options := checked_beam_options(values):
         importlib.import_module("t2t.pipelines.generation").generate_all(request, seed, beam_options)
     elif values.shard:
-        generate_parts(request, seed, values.shard)
+        generate_parts(request, seed, values.shard, processes)
     elif values.merge:
         merge_all(request, seed)
     else:
-        generate_all(request, seed)
+        generate_all(request, seed, workers=processes)
     return 0

@@ -1,5 +1,6 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +29,11 @@ from t2t.files.paths import local_path
 from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
 from t2t.runs.startup import import_quietly
 
+log = logging.getLogger("t2t")
+
 SERVICE = "Service"
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 USAGE = """
 Serves trained runs, or SavedModels made by t2t-exporter, on this machine over HTTP, until Ctrl-C or SIGTERM.
 
@@ -70,6 +74,8 @@ def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None
     define_usr_dir_flag(values)
     with flag_group(values, SERVICE) as define:
         define.string("host", "127.0.0.1", "Address to listen on.")
+        define.multi_string("allow_origin", [], "Origin of another site whose pages may send requests, e.g. "
+                            "https://page.example.")  # fmt: skip
         define.integer("n_best", 1, "Outputs for each text by default; requests may override it.", 1)
         define.integer("request_beam", request_beam, "Largest beam, or number of samples per text, that a request may "
                        "ask for; the run's own is always allowed.", 1)  # fmt: skip
@@ -119,6 +125,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
     if sum(map(len, checked.values())) > 1:
         check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
+    origins = [_origin(text) for text in values.allow_origin]
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values.host, values.port)
     with listening:
@@ -135,11 +142,22 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
             model.warm_up()
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
-        served = app.build_app(started, hosts, more_addresses(started, folders))
+        if server.ANY in hosts:
+            log.warning("--host=%s: others can reach this address; there is no password, and any host name is accepted",
+                        values.host)  # fmt: skip
+        served = app.build_app(started, hosts, more_addresses(started, folders), origins)
         for model in models:
             model.warm_up_others()
         server.serve(served, listening, values.grace_seconds, service=started)
     return 0
+
+
+def _origin(text: str) -> str:
+    """Returns a value of --allow_origin in lower case; raises UserError if it is no origin."""
+    if not _ORIGIN.fullmatch(text):
+        raise UserError(f"--allow_origin={text}: an origin is a scheme, a host and perhaps a port; give e.g. "
+                        "https://page.example:8443")  # fmt: skip
+    return text.lower()
 
 
 def _refuse_unread(values: flags.FlagValues, is_exports: bool, is_ensemble: bool) -> None:

@@ -144,7 +144,6 @@ DATAGEN_FLAGS: Mapping[str, UnusedFlag] = {
     "task_id": UnusedFlag("task K of N makes its shards with --shard=K/N", "-1", refused=True),
     "task_id_start": UnusedFlag("task K of N makes its shards with --shard=K/N", "-1", refused=True),
     "task_id_end": UnusedFlag("task K of N makes its shards with --shard=K/N", "-1", refused=True),
-    "num_concurrent_processes": UnusedFlag("all processor cores are used"),
     "env_problem_max_env_steps": UnusedFlag("there are no environments"),
     "env_problem_batch_size": UnusedFlag("there are no environments"),
 }

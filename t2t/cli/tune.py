@@ -17,8 +17,9 @@ from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
 from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
 from t2t.errors import UserError, needs_extra
-from t2t.files.paths import local_path
+from t2t.files.paths import local_path, to_record
 from t2t.runs.arguments import RENAMED
+from t2t.runs.names import Request, problems_of
 from t2t.runs.resuming import fill_from_start
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
@@ -94,7 +95,7 @@ def main(values: flags.FlagValues) -> int:
         searching = import_quietly("t2t.tuning.searching")
     hparams = given_hparams(values)
     request = dataclasses.replace(request_of(values), train_steps=values.train_steps, overrides=hparams)
-    request = fill_from_start(request, values.warm_start_from)  # as each trial does
+    request = _with_absolute_paths(values, fill_from_start(request, values.warm_start_from))  # as each trial does
     of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
     names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
@@ -116,6 +117,23 @@ def main(values: flags.FlagValues) -> int:
     )
     print(found.table())
     return 0
+
+
+def _with_absolute_paths(values: flags.FlagValues, request: Request) -> Request:
+    """Makes the paths of flags and of the request absolute: a study may be resumed in another working directory."""
+    for name in ("data_dir", "tmp_dir", "t2t_usr_dir", "warm_start_from"):
+        if values[name].value:
+            values[name].value = to_record(local_path(values[name].value))
+    options = dict(request.problem_options)
+    for problem in problems_of(request) if request.problem else ():
+        changed = problem.options.changed()
+        for name in problem.options.file_names():
+            if name in options and name in changed:
+                options[name] = values[name].value = changed[name]
+    return dataclasses.replace(
+        request, problem_options=options, data_dir=values.data_dir or "", tmp_dir=values.tmp_dir,
+        usr_dir=values.t2t_usr_dir,
+    )  # fmt: skip
 
 
 def _arguments(given: Mapping[str, Any]) -> tuple[str, ...]:

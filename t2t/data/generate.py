@@ -134,9 +134,14 @@ def open_plan(
     """
     plan = read_plan(partial)
     if plan is not None and not describe_differences(identity, plan.identity):
-        finished = sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
-        log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
+        finished, every = _count_finished(plan, partial), plan.every_shard()
+        log.info("resuming: %s of %s shards are finished", f"{finished:,}", f"{len(every):,}")
         return plan
+    if plan is not None and (finished := _count_finished(plan, partial)):
+        log.warning(
+            "%s finished shards are removed, as they are made otherwise than asked: %s", f"{finished:,}",
+            describe_differences(identity, plan.identity),
+        )  # fmt: skip
     problem.sample_filters()  # checks these options before anything is read
     problem.duplicate_key()
     make_empty(partial)
@@ -191,7 +196,7 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
     except BaseException:
         plan = read_plan(partial)
         every = plan.every_shard() if plan else []
-        finished = sum(finished_shard(plan, partial, *place) is not None for place in every) if plan else 0
+        finished = _count_finished(plan, partial) if plan else 0
         if plan is None or not finished or len(every) == len(plan.shards):
             shutil.rmtree(partial, ignore_errors=True)
         else:
@@ -200,6 +205,10 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
                 f"{finished:,}", f"{len(every):,}", partial,
             )  # fmt: skip
         raise
+
+
+def _count_finished(plan: Plan, partial: Path) -> int:
+    return sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
 
 
 def _log_vocabularies(problem: Problem) -> None:

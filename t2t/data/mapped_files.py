@@ -14,6 +14,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class MappedFiles:
     def __init__(self, headers: Sequence[NpyHeader]):
         self._headers, step = headers, mmap.ALLOCATIONGRANULARITY
         *places, end = np.cumsum([0] + [-(-header.stop // step) * step for header in headers]).tolist()
-        self._memory = np.frombuffer(mmap.mmap(-1, end, mmap.MAP_PRIVATE, mmap.PROT_READ), np.uint8)
+        self._memory = np.frombuffer(mmap.mmap(-1, max(1, end), mmap.MAP_PRIVATE, mmap.PROT_READ), np.uint8)
         for header, place in zip(headers, places, strict=True):
             _map(header, self._memory.ctypes.data + place)
         self._starts = np.array([place + header.start for place, header in zip(places, headers, strict=True)])
@@ -107,16 +108,21 @@ class MappedFiles:
         return items, self._starts // dtype.itemsize, width
 
 
+@functools.cache
+def _system_mmap() -> Any:
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.restype = ctypes.c_void_p
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong)
+    return function
+
+
 def _map(header: NpyHeader, address: int) -> None:
     """Maps a file to an address of memory that this process owns."""
-    system = ctypes.CDLL(None, use_errno=True)
-    system.mmap.restype = ctypes.c_void_p
-    system.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_longlong)
     with header.path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != header.stop:  # reading behind its end would kill the process
             raise OSError(0, "it is being changed", str(header.path))
         kind = mmap.MAP_SHARED | _FIXED
-        found = system.mmap(address, header.stop, mmap.PROT_READ, kind, file.fileno(), 0)
+        found = _system_mmap()(address, header.stop, mmap.PROT_READ, kind, file.fileno(), 0)
     if found != address:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(header.path))

@@ -31,22 +31,25 @@ def refresh(folder: Path) -> None:
 
 
 def fetch_data(folder: Path, manifest: Manifest, splits: Collection[str]) -> None:
-    """Fetches the vocabularies and the files of some splits, as far as the mirror lacks them or has damaged copies."""
+    """Fetches the vocabularies and the files of some splits, as far as the mirror lacks them or has damaged copies.
+
+    The store is asked for those only: what has the checksum in the manifest is what the store has.
+    """
     if not mirror.is_mirrored(folder):
         return
     files = [file for split in splits for file in manifest.split(split).files()]
     with _errors_of(folder):
-        for name in find_changed(folder, files):
-            mirror.drop_copy(folder / name)
-        mirror.fetch(*_vocabulary_files(folder, manifest), *(folder / file.name for file in files))
+        changed = [folder / name for name in find_changed(folder, files)]
+        for path in changed:
+            mirror.drop_copy(path)
+        mirror.fetch(*_vocabulary_files(folder, manifest), *changed)
 
 
 def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
     """Fetches the raw files: those named by the problem's options, and all of a mirrored `tmp_dir`."""
     named = [path for name in problem.options.file_names() for path in problem.options.paths(name)]
     with _errors_of(tmp_dir):
-        mirror.fetch(*named)
-        mirror.fetch_folder(tmp_dir)
+        mirror.fetch(*named, *(tmp_dir / name for name in mirror.list_files(tmp_dir)))  # each once, as some are in both
 
 
 def is_published(folder: Path) -> bool:

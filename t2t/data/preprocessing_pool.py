@@ -93,10 +93,10 @@ class PreprocessingPool:
         return self._receive() if self._begun is not None else None
 
     def _start(self) -> None:
-        log.info("subword sampling and the like: in %d processes, a window ahead of training", self._count)
+        log.info("sampled subwords: by %d process(es), a window ahead of training", self._count)
         for _ in range(self._count):
             child = subprocess.Popen(
-                [sys.executable, "-c", _CHILD],
+                [sys.executable, "-P", "-c", _CHILD],  # no file of the current folder is taken for a module
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 start_new_session=True,  # an interruption of the command is none of its own
             )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import logging
 import multiprocessing
 import os
 import select
@@ -22,6 +23,8 @@ from t2t.files.processor import available_cores
 from t2t.problems.base import Problem, Sample
 from t2t.problems.source import call_here
 
+log = logging.getLogger("t2t")
+
 _SECONDS_BETWEEN_LOOKS = 0.5
 """Longest pause between two progress reports while waiting for shards."""
 
@@ -37,8 +40,14 @@ class WorkerPool:
     def __init__(self, problem: Problem, workers: int | None = None):
         self._problem = copy.copy(problem)
         self._pool: ProcessPoolExecutor | None = None
-        self.processes = (workers or available_cores()) if _may_fork() else 1
+        wanted = workers or available_cores()
+        self.processes = wanted if _may_fork() else 1
         """Number of worker processes; 1 if this process does the work."""
+        if self.processes < wanted:
+            log.info(
+                "one process generates where %d could: this one has threads or TensorFlow, which prevent forking; "
+                "t2t-datagen has neither", wanted,
+            )  # fmt: skip
         if self.processes > 1:
             context = multiprocessing.get_context("fork")
             self._read, self._stopped = context.Value("q"), context.Event()
@@ -155,7 +164,7 @@ def _dead_workers_as_machine_errors() -> Iterator[None]:
     except BrokenProcessPool as error:
         raise MachineError(
             "a process that encodes the data died, most likely for want of memory; free some memory, "
-            "or generate with fewer workers"
+            "or generate in fewer processes (--num_concurrent_processes)"
         ) from error
 
 

@@ -18,7 +18,6 @@ from t2t.export.parity import (
     largest_difference,
 )
 from t2t.export.search import BEAM_SEARCH, beams, length_exponent
-from t2t.files.paths import to_record
 from t2t.inference.alignment import layer_index
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
@@ -110,7 +109,7 @@ from pathlib import Path
 import ctranslate2
 from t2t.text.vocabulary_files import read_vocabulary
 
-folder = Path({to_record(self.job.folder)!r})  # change this if you move the folder
+folder = Path(".")  # run this in the folder of the export, or name the folder
 source = read_vocabulary(folder / "{files[INPUTS].file}"){reserving}
 target = read_vocabulary(folder / "{files[TARGETS].file}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))

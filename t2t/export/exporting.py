@@ -111,5 +111,5 @@ def _readme(job: ExportJob, made: Export) -> str:
     finished = ""
     if made.translator.rewrites_text:
         finished = "\nOutputs are as the model writes them; what `t2t-decoder` makes of them is not included.\n"
-    title = f"{made.front_matter()}# {job.folder.name}"
+    title = f"{made.front_matter()}# {job.name}"
     return f"{title}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n{finished}"

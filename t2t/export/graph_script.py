@@ -4,18 +4,20 @@ Outputs are not constrained: min_output_length, eos_penalty, no_repeat_ngram_siz
 
     python translate.py < lines > outputs
 
-It needs numpy, the runtime named in `config.json` (onnxruntime or ai-edge-litert), and `t2t.text` for the vocabularies,
-which does not load TensorFlow. Exports contain this file as `translate.py`, which is also used to compare them with
-their run. In Python: `Model(folder).translate("a text")`.
+It needs numpy, the runtime named in `config.json` (onnxruntime or ai-edge-litert), sentencepiece for its pieces, and
+t2t only for kinds of vocabularies other than `VOCABULARIES`. Exports contain this file as `translate.py`, which is also
+used to compare them with their run. In Python: `Model(folder).translate("a text")`.
 
 Legend: V vocabulary, P positions, C classes.
 """
 
+import gzip
 import json
+import re
+import signal
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ BEGIN, STEP, MODEL = "begin", "step", "model"
 LENGTH = "length"
 """Input of `begin` with the most ids of an output, for graphs whose state is allocated for them at the start."""
 GRAPHS, CONFIG = "graphs.json", "config.json"
+UNKNOWN = 2
+"""Id of unknown words and pieces."""
 LITERT_FILE = "model.tflite"
 
 Output = tuple[tuple[int, ...], float]
@@ -77,6 +81,111 @@ RUNTIMES = {"onnx": load_onnx, "litert": load_litert}
 """Runtime in `config.json` -> function that loads graphs."""
 
 
+class Words:
+    """Words by id, one a line."""
+
+    def __init__(self, content: bytes, unspelled: Iterable[int]):
+        self._words = content.decode().removesuffix("\n").split("\n")
+        self._ids = {word: number for number, word in enumerate(self._words[UNKNOWN + 1 :], start=UNKNOWN + 1)}
+        self._ids = {word: number for word, number in self._ids.items() if number not in unspelled}
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the words of a text."""
+        return [self._ids.get(word, UNKNOWN) for word in text.split()]
+
+    def decode(self, ids: list[int]) -> str:
+        """Returns the text of ids."""
+        return " ".join(self._words[number] for number in ids)
+
+
+class Bytes:
+    """The bytes of UTF-8, behind padding and end of sequence."""
+
+    def __init__(self, content: bytes, unspelled: Iterable[int]):
+        pass
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the bytes of a text."""
+        return [2 + byte for byte in text.encode()]
+
+    def decode(self, ids: list[int]) -> str:
+        """Returns the text of ids."""
+        return bytes(number - 2 for number in ids).decode(errors="replace")
+
+
+class Pieces:
+    """The pieces of a SentencePiece model, in which U+2581 stands for a space, and U+241B escapes that character."""
+
+    def __init__(self, content: bytes, unspelled: Iterable[int]):
+        self._model = open_sentencepiece(content)
+        self._spelled = {number: self._spell(self._model.id_to_piece(number)) for number in unspelled}
+
+    def _spell(self, piece: str) -> list[int]:
+        ids = list[int]()
+        for character in piece:
+            is_known = self._model.piece_to_id(character) != UNKNOWN
+            parts = [character] if is_known else [f"<0x{byte:02X}>" for byte in character.encode()]
+            ids += map(self._model.piece_to_id, parts)
+        return ids
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a text."""
+        ids = self._model.encode(text.replace("\u241b", "\u241b0").replace("\u2581", "\u241b1"))
+        return [one for number in ids for one in self._spelled.get(number, [number])]
+
+    def decode(self, ids: list[int]) -> str:
+        """Returns the text of ids."""
+        return self._model.decode(ids).replace("\u241b1", "\u2581").replace("\u241b0", "\u241b")
+
+
+class PieceTable:
+    """A table of ids for the pieces of a SentencePiece model, and for tags, sentinels and language codes."""
+
+    def __init__(self, content: bytes, unspelled: Iterable[int]):
+        header, _, model = content.partition(b"\n")
+        table = json.loads(header)
+        self._model, self._pieces = open_sentencepiece(model), table["pieces"]
+        languages = table.get("languages") or {"ids": {}}
+        self._codes = set(languages["ids"].values())
+        self._ids = {piece: n for n, piece in enumerate(self._pieces) if n not in {0, 1, *self._codes, *unspelled}}
+        marks = [re.escape(piece) for piece in self._ids if re.fullmatch(r"<extra_id_\d+>", piece)]
+        has_tags = table.get("tags", True) and "languages" not in table
+        pattern = "|".join(marks) if table["sentinels"] else r"\A>>.*?<<" if has_tags else ""
+        self._marks = re.compile(f"({pattern})" if pattern else "(?!)", re.DOTALL)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a text, and of its tag or sentinels."""
+        parts = self._marks.split(text)
+        pieces = [[part] if at % 2 else self._model.encode(part, out_type=str) for at, part in enumerate(parts)]
+        return [self._ids.get(piece, UNKNOWN) for part in pieces for piece in part]
+
+    def decode(self, ids: list[int]) -> str:
+        """Returns the text of ids, without language codes."""
+        unknown = self._model.id_to_piece(self._model.unk_id())
+        pieces = [unknown if n == UNKNOWN else self._pieces[n] for n in ids if n not in self._codes]
+        return self._model.decode_pieces(pieces).replace("\u2581", " ").strip()
+
+
+def open_sentencepiece(model: bytes) -> Any:
+    """Returns the `SentencePieceProcessor` of a model."""
+    import sentencepiece
+
+    return sentencepiece.SentencePieceProcessor(model_proto=model)
+
+
+VOCABULARIES = {"token": Words, "byte": Bytes, "sentencepiece": Pieces, "piece_table": PieceTable}
+"""Kind of vocabulary -> class that reads it here; others are read by t2t."""
+
+
+def read_vocabulary(path: Path, unspelled: Sequence[int]) -> Any:
+    """Returns the vocabulary in a file, `vocab.<feature>.<kind>.<ending>`; no text has the ids `unspelled`."""
+    if (kind := path.name.split(".")[-2]) in VOCABULARIES:
+        return VOCABULARIES[kind](path.read_bytes(), frozenset(unspelled))
+    from t2t.text.vocabulary_files import read_vocabulary
+
+    return read_vocabulary(path).reserving(unspelled)
+
+
 class Graph:
     """A loaded graph; `names` has its `inputs` and `outputs` in order."""
 
@@ -104,6 +213,7 @@ class Model:
         """Returns the best output for a text as text; raises ValueError if the model's inputs are arrays."""
         if not self.config["reads_text"]:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
+        text = text.replace("\0", "")
         if self.config["has_inputs"] and not text.strip():
             return ""
         ((output, _),) = self.answer(self.row(text))
@@ -113,9 +223,7 @@ class Model:
         """Returns the ids of a text that the graphs read."""
         config = self.config
         if config["single_spaces"]:
-            from t2t.text.white_space import single_spaced
-
-            text = single_spaced(text)
+            text = " ".join(filter(None, re.split("[ \t\r\n\f\v\u3000]+", text)))
         ids = self._vocabulary("inputs" if config["has_inputs"] else "targets").encode(text)
         ids, longest = [*config["input_start"], *ids], config["longest_input"]
         if len(ids) > longest:
@@ -126,8 +234,11 @@ class Model:
 
     def text(self, output: Sequence[int]) -> str:
         """Returns the text of an output, or the name of its class."""
-        classes = self.config["classes"]
-        return classes[output[0]] if classes else self._vocabulary("targets").decode(output)
+        if classes := self.config["classes"]:
+            return classes[output[0]]
+        ids = [*output, self.config["eos_id"]]
+        written = ids[: ids.index(self.config["eos_id"])]
+        return self._vocabulary("targets").decode([one for one in written if one != self.config["pad_id"]])
 
     def answer(self, row: Sequence[int] | np.ndarray, limit: int | None = None, count: int = 1) -> list[Output]:
         """Returns the outputs for one input, best first: one by greedy search, or the `count` most probable classes.
@@ -198,16 +309,26 @@ class Model:
         return log_probs_PV
 
     def _vocabulary(self, feature: str) -> Any:
-        from t2t.text.vocabulary_files import read_vocabulary
-
         if feature not in self._vocabularies:
-            vocabulary = read_vocabulary(self._folder / self.config["vocabularies"][feature])
-            self._vocabularies[feature] = vocabulary.reserving(self.config["unspelled"][feature])
+            path = self._folder / self.config["vocabularies"][feature]
+            self._vocabularies[feature] = read_vocabulary(path, self.config["unspelled"][feature])
         return self._vocabularies[feature]
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits.astype(np.float64), axis=-1, keepdims=True)
+
+
+def read_lines(stream: Any) -> Iterator[str]:
+    r"""Yields the lines of a buffered stream, UTF-8, plain or gzip; they end only at `\n`, with the `\r` before it."""
+    if stream.peek(2)[:2] == b"\x1f\x8b":
+        stream = gzip.GzipFile(fileobj=stream)
+    for number, line in enumerate(stream):
+        line = line.removeprefix(b"" if number else b"\xef\xbb\xbf")
+        if not number and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            sys.exit("translate.py: standard input is UTF-16; text must be UTF-8: convert it")
+        line = line[:-1].removesuffix(b"\r") if line.endswith(b"\n") else line
+        yield line.decode(errors="replace").replace("\0", "")
 
 
 def main() -> None:
@@ -216,11 +337,12 @@ def main() -> None:
         said = f"translate.py: argument {sys.argv[1]!r}: it takes none; use python translate.py < lines > outputs"
         print(said, file=sys.stderr)
         sys.exit(2)
-    from t2t.files.lines import on_one_line, stream_lines
-
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends as other filters do, if nobody reads its output
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]  # whatever the locale
     model = Model(Path(__file__).resolve().parent)
-    for line in stream_lines(sys.stdin.buffer, Counter(), "standard input"):
-        print(on_one_line(model.translate(line)), flush=True)
+    for line in read_lines(sys.stdin.buffer):
+        print(re.sub(r"[\n\r]", " ", model.translate(line)), flush=True)
 
 
 if __name__ == "__main__":

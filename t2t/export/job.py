@@ -29,6 +29,12 @@ class ExportJob:
     run: RunDir | None = None
     """The run, for formats that include more facts."""
 
+    @property
+    def name(self) -> str:
+        """Name of the model: the last part of the folder, and the part before it for the number of a version."""
+        *_, before, last = ("", *self.folder.absolute().parts)
+        return f"{before}/{last}" if last.isdecimal() else last
+
 
 @dataclasses.dataclass(frozen=True)
 class Trial:

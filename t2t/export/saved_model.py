@@ -11,7 +11,6 @@ from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import TEXTS_OF_IDS, Parity
 from t2t.export.saved_model_trial import prove_decoding, prove_signatures
 from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT, Served
-from t2t.files.paths import to_record
 from t2t.inference.rows import reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
@@ -77,7 +76,7 @@ A TensorFlow SavedModel; it needs TensorFlow and tensorflow-text, and nothing el
 import tensorflow as tf
 import tensorflow_text  # the operations that cut text into pieces
 
-folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+folder = "."  # run this in the folder of the export, or name the folder
 loaded = tf.saved_model.load(folder)
 serve = loaded.signatures["{TEXT}"]
 print(serve({self._example()})["{what}"].numpy())

@@ -3,6 +3,7 @@
 Legend: B inputs of a batch, S ids of an input, K hypotheses of each, T ids of an output, C classes.
 """
 
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -191,4 +192,13 @@ def _joined(*parts: tf.RaggedTensor | tuple[int, ...]) -> tf.RaggedTensor:
 
 
 def _traced(function: Callable, spec: tf.TensorSpec) -> Callable:
-    return tf.function(function, input_signature=[spec], autograph=False).get_concrete_function()
+    """Returns the graph of a function of a batch; an empty batch gets a row, as layers need one, which is dropped."""
+
+    @functools.wraps(function)  # TensorFlow takes the names of arguments from it
+    def of_any_batch(given):
+        count = tf.shape(given)[0]
+        added = tf.zeros([tf.maximum(1 - count, 0), *tf.unstack(tf.shape(given)[1:], len(spec.shape) - 1)], spec.dtype)
+        found = function(tf.ensure_shape(tf.concat([given, added], axis=0), spec.shape))
+        return tf.nest.map_structure(lambda values: values[:count], found)
+
+    return tf.function(of_any_batch, input_signature=[spec], autograph=False).get_concrete_function()

@@ -32,7 +32,6 @@ from t2t.export.parity import (
     largest_difference,
 )
 from t2t.export.search import GREEDY_SEARCH
-from t2t.files.paths import to_record
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
@@ -228,15 +227,23 @@ Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
 """
 
     def _text_example(self) -> str:
-        script = shlex.quote(str(self.job.folder.resolve() / SCRIPT))
         return f"""
-`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs numpy, {self.needs} and t2t, for
-the vocabularies alone; it loads no TensorFlow.
+`{SCRIPT}`, which may be called from anywhere, writes an output for each line that it reads, by greedy search. It needs
+{self._packages()}.
 
 ```bash
-echo {shlex.quote(example_text(self.translator))} | python {script}
+echo {shlex.quote(example_text(self.translator))} | python {SCRIPT}
 ```
 """
+
+    def _packages(self) -> str:
+        encoders = self.translator.problem.encoders
+        read = {encoder.kind for name, encoder in encoders.items() if name != TARGETS or encoder.kind != "label"}
+        pieces = ["sentencepiece"] if read & {"sentencepiece", "piece_table"} else []
+        others = sorted(read - graph_script.VOCABULARIES.keys())
+        own = [f"t2t, for the vocabulary of kind {' and '.join(others)} (it loads no TensorFlow)"] if others else []
+        *first, last = ["numpy", self.needs, *pieces, *own]
+        return f"{', '.join(first)} and {last}"
 
     def _array_example(self) -> str:
         shape, dtype = example_shape(self._model), self._inputs.dtype.name
@@ -251,7 +258,7 @@ import sys
 
 import numpy as np
 
-folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+folder = "."  # run this in the folder of the export, or name the folder
 sys.path.insert(0, folder)
 from translate import Model
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 _DESCRIPTION = Path("/proc/cpuinfo")
@@ -13,9 +13,29 @@ _ACCELERATOR = re.compile(r"(nvidia|accel|kfd|dxg)\d*")
 """Names of devices in Linux: of GPUs of Nvidia, TPUs, GPUs of AMD, and GPUs seen from Linux in Windows."""
 
 
-def available_cores() -> int:
-    """Returns the number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def available_cores(root: Path = Path("/")) -> int:
+    """Returns the number of processor cores that this process may use; a quota, as of a container, is rounded up.
+
+    `root` is the folder of the system's files.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *(-(-quota // period) for quota, period in _quotas(root) if quota > 0 < period)]))
+
+
+def _quotas(root: Path) -> Iterator[tuple[int, int]]:
+    """Yields the time in a period that each control group of this process may compute, and the period; -1: no limit."""
+    with contextlib.suppress(OSError, ValueError):  # another system, or other files
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+            group = Path(path.lstrip("/"))
+            for folder in (group, *group.parents):  # in a container the outermost is its own
+                files = [root / "sys/fs/cgroup" / controllers / folder / name for name in names]
+                if all(file.is_file() for file in files):
+                    found = " ".join(file.read_text(encoding="utf-8") for file in files).replace("max", "-1").split()
+                    yield int(found[0]), int(found[1])
 
 
 def instruction_sets() -> set[str]:

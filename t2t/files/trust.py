@@ -97,9 +97,9 @@ def check_pickle(stream: BinaryIO) -> None:
     sizes, memo = list[int | None](), dict[int, int]()  # sizes of the values on the stack, None for a mark
     try:
         for opcode, argument, position in pickletools.genops(stream):
-            index = len(memo) if argument is None else argument
+            index, read = len(memo) if argument is None else argument, (position or 0) - start
             if "PUT" in opcode.name or opcode.name == "MEMOIZE":
-                if index > position - start:
+                if index > read:
                     raise OverflowError(f"it numbers a value {index:,}, although it has fewer")
                 memo[index] = sizes[-1] or 0
             elif "GET" in opcode.name:
@@ -108,7 +108,7 @@ def check_pickle(stream: BinaryIO) -> None:
                 sizes.append(sizes[-1])
             else:
                 _change_stack(sizes, opcode)
-            if sizes and (sizes[-1] or 0) > _MOST_REPEATED * (position - start + 1):
+            if sizes and (sizes[-1] or 0) > _MOST_REPEATED * (read + 1):
                 raise OverflowError("it repeats shared values in others too often")
     except OverflowError as error:
         raise ValueError(f"{error}; it is damaged, or made to fill the memory") from None

@@ -1,7 +1,8 @@
 """The syntax of `--hparams`, the same as in Tensor2Tensor: `name=value,name=[v1,v2],name[3]=v`.
 
 Values have the type of the field's default: an int does not accept `1.0`, a bool accepts true/false/True/False/1/0,
-strings may contain `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after commas are allowed.
+strings may contain `=` and `/`; those with commas or brackets, such as regular expressions, are put in quotes,
+`name='a[0-3],b'`, which Tensor2Tensor does not have. A trailing comma and spaces after commas are allowed.
 """
 
 import math
@@ -14,7 +15,8 @@ from t2t.hparams.synonyms import did_you_mean
 
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
-    r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<value>[^,\[]*+))(?:,|$)"  # possessive quantifiers avoid slow backtracking
+    r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<quoted>'[^']*'|\"[^\"]*\")\s*+|(?P<value>[^,\[]*+))(?:,|$)"
+    # possessive quantifiers avoid slow backtracking
 )
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
@@ -33,7 +35,10 @@ def parse_overrides(
     found: dict[str, Any] = {}
     matches, unread = _assignments(text)
     if unread.strip():
-        raise UserError(f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2]")
+        raise UserError(
+            f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2], and text with commas or brackets "
+            f"as name='text'"
+        )
     if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):
         raise UnknownNameError(
             f"hparam {unknown!r} does not exist; {did_you_mean(unknown, defaults)}see --registry_help=hparams"
@@ -112,17 +117,20 @@ def _formatted(name: Any, value: Any) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.]*", name):
         raise ArgumentError(f"hparams: {name!r} is not the name of an hparam; give name -> value")
     if isinstance(value, list | tuple):
-        return f"[{','.join(_formatted_scalar(name, element) for element in value)}]"
+        return f"[{','.join(_formatted_scalar(name, element, in_list=True) for element in value)}]"
     return _formatted_scalar(name, value)
 
 
-def _formatted_scalar(name: str, value: Any) -> str:
+def _formatted_scalar(name: str, value: Any, in_list: bool = False) -> str:
     value = value.item() if hasattr(value, "item") else value  # numpy's numbers
-    if isinstance(value, int | float) or (isinstance(value, str) and not re.search(r"[,\[\]]", value)):
+    if isinstance(value, int | float) or (isinstance(value, str) and not re.search(r"[,\[\]]|^\s*['\"]", value)):
         return str(value)
+    quote = next((mark for mark in "'\"" if isinstance(value, str) and mark not in value), "")
+    if quote and not in_list:
+        return f"{quote}{value}{quote}"
     raise ArgumentError(
-        f"hparam {name}={value!r}: it is of type {type(value).__name__}; give a number, a bool, text without ',' and "
-        f"brackets, or a list of these"
+        f"hparam {name}={value!r}: it is of type {type(value).__name__}; give a number, a bool, text without both "
+        f"kinds of quotes, or a list of numbers, bools and text without ',' and brackets"
     )
 
 
@@ -138,6 +146,11 @@ def _assignments(text: str) -> tuple[list[re.Match[str]], str]:
 def _place(match: re.Match[str]) -> tuple[str, int | None]:
     """Returns the assigned name and element index; None for the whole value."""
     return match["name"], None if match["index"] is None else int(match["index"])
+
+
+def _text(match: re.Match[str]) -> str:
+    """Returns the single value that is assigned."""
+    return match["value"].strip() if match["quoted"] is None else match["quoted"][1:-1]
 
 
 def _parts(match: re.Match[str]) -> tuple[str, ...]:
@@ -159,11 +172,11 @@ def _assigned_twice(matches: Iterable[re.Match[str]]) -> str | None:
 def _value(name: str, default: Any, match: re.Match[str]) -> Any:
     is_list = isinstance(default, tuple)
     if is_list and match["list"] is None:
-        raise UserError(f"hparam {name}={match['value']}: it is a list; write {name}=[v1,v2]")
+        raise UserError(f"hparam {name}={_text(match)}: it is a list; write {name}=[v1,v2]")
     if not is_list and match["list"] is not None:
         raise UserError(f"hparam {name}=[{match['list']}]: it is one value, not a list; write {name}=value")
     if not is_list:
-        return _scalar(name, type(default), match["value"].strip())
+        return _scalar(name, type(default), _text(match))
     kind = type(default[0]) if default else str
     return tuple(_scalar(name, kind, part) for part in _parts(match))
 
@@ -175,7 +188,7 @@ def _with_element(name: str, values: Any, index: int, match: re.Match[str]) -> t
         raise UserError(f"hparam {name}[{index}]: an element is one value, not a list")
     if index >= len(values):
         raise UserError(f"hparam {name}[{index}]: it has {len(values)} elements, counted from 0")
-    element = _scalar(name, type(values[index]), match["value"].strip())
+    element = _scalar(name, type(values[index]), _text(match))
     return (*values[:index], element, *values[index + 1 :])
 
 

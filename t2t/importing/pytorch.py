@@ -173,8 +173,8 @@ class StoredTensor:
         numbers = np.frombuffer(self.storage.read(), self.storage.dtype)
         sizes = (self.offset, *self.shape, *self.strides)
         if len(self.shape) != len(self.strides) or any(type(size) is not int or size < 0 for size in sizes):
-            shape, strides = map(reprlib.repr, (self.shape, self.strides))
-            raise ValueError(f"a tensor has shape {shape} with strides {strides}; it is damaged")
+            given = " with strides ".join(map(reprlib.repr, (self.shape, self.strides)))
+            raise ValueError(f"a tensor has shape {given}; it is damaged")
         if 0 in self.shape:
             return np.zeros(self.shape, self.storage.dtype)
         last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))

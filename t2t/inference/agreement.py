@@ -30,6 +30,9 @@ NETWORK = "network"
 MOST_SEARCHES = 16
 """Maximum number of kinds of searches whose answers are kept, the latest."""
 
+EXTRA_LENGTH = 50
+"""By how many ids an output may be longer than its input in comparisons, whatever later requests allow."""
+
 NEAR_TIE = 0.01
 """Fraction of its score by which another output may be worse than the model's and still count as equally good."""
 _LEAST_TIE = 1e-3
@@ -126,7 +129,7 @@ class Judge:
         demand: the agreement required.
         verdicts: where answers and results are kept.
         ask: returns the questions, the first time.
-        hparams: of the run; comparisons use its sizes of batches and lengths of outputs.
+        hparams: of the run; comparisons use its sizes of batches.
         longest_sequence: of the model.
         start: ids that each output begins with.
     """
@@ -141,7 +144,7 @@ class Judge:
         start: Sequence[int] = (),
     ):
         self._demand, self._verdicts, self._ask, self._start = demand, verdicts, ask, tuple(start)
-        self._hparams = dataclasses.replace(hparams, shortlist=False)
+        self._hparams = dataclasses.replace(hparams, shortlist=False, extra_length=EXTRA_LENGTH)
         self._longest_sequence = longest_sequence
         self._found: dict[str, Agreement] = {}
         self._known: Reference | None = None

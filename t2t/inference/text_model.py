@@ -181,7 +181,7 @@ class TextModel:
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, and the model is not run."""
-        return self.has_inputs and not text.strip()
+        return self.has_inputs and not text.replace("\0", "").strip()
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
         """Returns the search settings and decode hparams of a call with these arguments.

@@ -10,7 +10,7 @@ from t2t.files.lines import without_surrogates
 
 
 def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
-    """Returns texts as a list, halves of surrogate pairs replaced.
+    """Returns texts as a list, halves of surrogate pairs replaced, and NULs removed, as those of files are.
 
     Raises:
         ArgumentError: a single text instead of several, or an item that is not text.
@@ -19,7 +19,7 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
     for index, text in enumerate(found):
         if not isinstance(text, str):
             raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}; give text")
-    return [without_surrogates(text) for text in found]
+    return [without_surrogates(text).replace("\0", "") for text in found]
 
 
 def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:

@@ -66,7 +66,7 @@ class Translator(PairScorer):
         An output that reaches its limit is `cut`.
 
         Args:
-            texts: any strings. Half of a surrogate pair is read as U+FFFD.
+            texts: any strings. Half of a surrogate pair is read as U+FFFD; NULs are left out.
             n_best: hypotheses for each text, at most the beam.
             prefixes: text that each output begins with, empty for none; its last word may be continued.
             constraints: on the words of each output, a mapping with names of `t2t.inference.output_terms.OutputTerms`,

@@ -10,7 +10,7 @@ from t2t.problems.samples import call_each_shard, check_samples, empty_split, sa
 from t2t.specs.constants import TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.label import LabelEncoder, listed
+from t2t.text.label import LabelEncoder, listed, warn_of_same_looks
 
 
 class ClassTargets(Problem):
@@ -22,7 +22,9 @@ class ClassTargets(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Returns the declared classes, or those of the training samples, sorted."""
-        return {TARGETS: LabelEncoder(self.class_labels or self._training_labels(source))}
+        encoder = LabelEncoder(self.class_labels or self._training_labels(source))
+        warn_of_same_looks(encoder.names)
+        return {TARGETS: encoder}
 
     def _training_labels(self, source: Source) -> list[str]:
         read, labels = 0, set[str]()

@@ -27,6 +27,7 @@ HPARAMS: Registry[Any] = Registry(
     bases=(),
     aliases=tensor2tensor.hparams.ALIASES,
     missing=tensor2tensor.hparams.MISSING,
+    families=tensor2tensor.hparams.FAMILIES,
 )
 HPARAMS_RANGES: Registry[Any] = Registry(
     "hparams_range", "t2t.hparams", bases=(), missing=tensor2tensor.hparams.MISSING_RANGES

@@ -12,6 +12,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -37,6 +38,7 @@ class Registry(Generic[T]):
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
         aliases: other names of built-ins.
         missing: names of Tensor2Tensor that do not exist here -> what to use instead, empty if nothing is close.
+        families: the same for all names that begin with a regular expression.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Registry(Generic[T]):
         reserved_suffixes: tuple[str, ...] = (),
         aliases: Mapping[str, str] | None = None,
         missing: Mapping[str, str] | None = None,
+        families: Mapping[str, str] | None = None,
     ):
         self.kind = kind
         self.plugin_hint = "to load your own, pass --t2t_usr_dir"
@@ -59,6 +62,7 @@ class Registry(Generic[T]):
         self._reserved_suffixes = reserved_suffixes
         self._aliases = dict(aliases or {})
         self._missing = dict(missing or {})
+        self._families = dict(families or {})
         self._entries: dict[str, Entry[T]] = {}
         self._built_ins_read = False
         self._frozen = False
@@ -225,9 +229,11 @@ class Registry(Generic[T]):
             advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
             missing = f"{self.kind} {name!r} of Tensor2Tensor does not exist here"
             return f"{missing}; {advice}list all names with --registry_help"
+        found = (advice for start, advice in self._families.items() if re.match(start, name))
+        family = "".join(f"{advice}; " for advice in islice(found, 1))
         return (
-            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
-            f"list them with --registry_help; {self.plugin_hint}"
+            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.kind} "
+            f"names exist: list them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:

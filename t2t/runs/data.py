@@ -23,6 +23,7 @@ from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists, publish
 from t2t.problems.base import Problem, Source
+from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import TextProblem
 from t2t.runs.names import Request, check_declared, get_problem, problems_of, split_request
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
@@ -59,15 +60,21 @@ def check_data_options(request: Request) -> None:
 
 
 def generate_all(
-    request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+    request: Request,
+    seed: int = DATA_SEED,
+    once_forked: Callable[[], object] | None = None,
+    workers: int | None = None,
 ) -> list[Manifest]:
     """Generates the data of each problem of a request; returns the manifests.
 
     `once_forked` is called once the workers of the last problem exist: it may load libraries that prevent forking.
+    `workers` is the number of processes, None for one per core.
     """
     *others, last = split_request(request)
-    made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
-    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked)]
+    made = [
+        generate_data(part, get_problem(part.problem, part.problem_options), seed, workers=workers) for part in others
+    ]
+    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked, workers)]
 
 
 def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) -> Request:
@@ -113,24 +120,30 @@ def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> I
 
 
 def generate_data(
-    request: Request, problem: Problem, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+    request: Request,
+    problem: Problem,
+    seed: int = DATA_SEED,
+    once_forked: Callable[[], object] | None = None,
+    workers: int | None = None,
 ) -> Manifest:
     """Generates the data of a problem unless it exists; see `generate`."""
     problem = _use_recorded_options(request, problem)
-    return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
+    folders = request.data_folder, request.tmp_folder
+    return generate(problem.stored, *folders, seed=seed, workers=workers, once_forked=once_forked)
 
 
-def generate_parts(request: Request, seed: int, shard: str) -> None:
+def generate_parts(request: Request, seed: int, shard: str, workers: int | None = None) -> None:
     """Generates the shards of one task of an array job, for each problem of a request.
 
     Args:
         request: has the problems and folders.
         seed: of the generator.
         shard: `K/N`, see `parse_task`.
+        workers: number of processes; None for one per core.
     """
     task, tasks = parse_task(shard)
     for part, problem in stored_problems(request):
-        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks)
+        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks, workers)
 
 
 def merge_all(request: Request, seed: int) -> list[Manifest]:
@@ -235,10 +248,15 @@ def open_all(request: Request, known: str = "", splits: Collection[str] | None =
 
 
 def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: bool = True) -> OpenData:
-    """Opens a split of one of a run's problems; raises as `open_data`, or if its vocabularies are not the run's."""
+    """Opens a split of data for one of a run's problems: what the run was trained on, or others with its vocabularies.
+
+    Raises:
+        UserError: as `open_data`; other vocabularies, or options that say how examples are read.
+    """
     record = run.record.for_problem(problem)
-    declared = get_problem(record.problem, record.problem_options)
-    request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
+    options = get_problem(record.problem, record.problem_options).options
+    request = Request(problem=record.problem, problem_options=_reading_options(options), data_dir=data_dir)
+    declared = get_problem(record.problem, request.problem_options)
     data = open_data(request, declared, verify, known=record.data_fingerprint, splits=(split,))
     for feature, vocabulary in record.vocabularies.items():
         stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
@@ -249,7 +267,25 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
                 f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
                 f"data {found}; give the --data_dir that the run was trained from"
             )
+    if record.data_fingerprint and record.data_fingerprint not in (data.fingerprint, data.former_fingerprint):
+        log.info("%s is not the data that the run was trained on", data_folder(request.data_folder, declared))
     return data
+
+
+def _reading_options(options: ProblemOptions) -> dict[str, Any]:
+    """Returns the options of a run that say how examples are read, which other data must share.
+
+    Others choose the examples, or a vocabulary, which is compared itself. Data may add a language.
+    """
+    chosen = (*options.file_names(), *options.training_names(), "train_score_column")
+    found = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in chosen
+        and not name.startswith(("filter_", "vocab_"))
+        and (value or name not in ("source_language", "target_language"))
+    }
 
 
 def check_split(data: OpenData, split: str) -> None:

@@ -171,11 +171,19 @@ def _data_line(run: TrainingRun, part: Part) -> str:
 
 def _batch_line(run: TrainingRun, part: Part) -> str:
     lengths, padded = _sample_lengths(part), _padded_tokens(run, part)
-    examples = f", about {padded / _mean_of_longer(lengths):,.0f} example(s)" if lengths else ""
+    replicas, steps = run.step.replicas, run.plan.micro_batches
+    examples = ""
+    if lengths:
+        most = len(part.data.readers[TRAIN]) * replicas * steps  # no batch has an example twice
+        examples = f", about {_counted(round(min(most, padded / _mean_of_longer(lengths))), 'example')}"
     return (
-        f"batch_size{_which(part)}={part.hparams.batch_size} {_unit(part)} per replica per step; {run.step.replicas} "
-        f"replica(s) x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
+        f"batch_size{_which(part)}={part.hparams.batch_size} {_unit(part)} per replica per step; "
+        f"{_counted(replicas, 'replica')} x {_counted(steps, 'step')} = {padded:,} an update{examples}"
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)
 
 
 def _xla_line(hparams: HParams) -> str:

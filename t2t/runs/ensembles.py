@@ -71,7 +71,7 @@ def load_ensemble(
 
 def _check_together(first: LoadedRun, other: LoadedRun) -> None:
     """Raises UserError unless two runs read and write the same ids in the same way."""
-    names = [run.run.path.name for run in (first, other)]
+    names = [run.run.path for run in (first, other)]
     encoders = [{name: encoder.fingerprint for name, encoder in run.problem.encoders.items()} for run in (first, other)]
     differing = sorted(name for name in encoders[0] | encoders[1] if encoders[0].get(name) != encoders[1].get(name))
     if differing:

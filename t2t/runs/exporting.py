@@ -80,7 +80,7 @@ def _trial_inputs(
             )
         file = local_path(parity_file)
         fetch(file)
-        return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file}"
+        return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file.name}"
     if data_dir:
         try:
             return _dev_inputs(loaded, translator, data_dir, limit)
@@ -98,7 +98,7 @@ def _trial_inputs(
 
 def _dev_inputs(loaded: LoadedRun, translator: Translator, data_dir: str, limit: int) -> tuple[list[Any], str]:
     data = open_run_data(loaded.run, data_dir, loaded.problem.name, DEV)
-    origin = f"the {DEV} split of {loaded.problem.name} in {data_dir}"
+    origin = f"the {DEV} split of {loaded.problem.name}"
     examples = SplitExamples(data.problem, data.readers[DEV], limit)
     if not reads_ids(translator.model):
         return list(examples.arrays(INPUTS)), origin

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from t2t.checkpoints.averaging import best_steps, count_of_best
 from t2t.checkpoints.names import LATEST
@@ -75,7 +76,7 @@ def long_warmup(hparams: HParams) -> str:
     warmup, last = hparams.learning_rate_warmup_steps, hparams.train_steps
     if 2 * warmup <= max(last, 2):
         return ""
-    shorter = {"learning_rate_warmup_steps": max(1, last // 10)}
+    shorter: dict[str, Any] = {"learning_rate_warmup_steps": max(1, last // 10)}
     if hparams.learning_rate_schedule in ("noam", "rsqrt_decay"):  # whose highest rate depends on the warm-up
         highest = learning_rate(hparams, warmup, hidden_size=hparams.hidden_size, train_steps=last)
         shorter = {"learning_rate_schedule": "linear", "learning_rate": f"{highest:.2g}", **shorter}

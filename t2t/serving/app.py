@@ -9,6 +9,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,13 +18,16 @@ from t2t.serving import handlers, schemas
 from t2t.serving.address import EVENTS, HTML, JSON, TEXT, Address, Content
 from t2t.serving.errors import error_response, refuse
 from t2t.serving.origins import OriginCheck
+from t2t.serving.plain_answers import CUT_INPUTS, CUT_OUTPUTS
 from t2t.serving.service import Service
 
 _EXAMPLE = "twenty-one cats"
 
 
-def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = ()) -> Starlette:
-    """Returns the application, which closes the service at shutdown; see `OriginCheck` for `hosts`.
+def build_app(
+    service: Service, hosts: Sequence[str], more: Iterable[Address] = (), origins: Sequence[str] = ()
+) -> Starlette:
+    """Returns the application, which closes the service at shutdown; see `OriginCheck` for `hosts` and `origins`.
 
     An address in `more` replaces the built-in one with the same method and path.
     """
@@ -34,9 +38,11 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = 
         await asyncio.to_thread(service.close)  # not in the pool of requests, which may all be busy
 
     addresses = list({(one.method, one.path): one for one in (*_addresses(service), *more)}.values())
+    how = {"allow_origins": origins, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+    cross_origin = [Middleware(CORSMiddleware, **how, expose_headers=[CUT_INPUTS, CUT_OUTPUTS])] if origins else []
     app = Starlette(
         routes=[Route(one.path, _build_endpoint(service, one), methods=[one.method]) for one in addresses],
-        middleware=[Middleware(OriginCheck, hosts=hosts)],
+        middleware=[Middleware(OriginCheck, hosts=hosts, origins=origins), *cross_origin],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
@@ -133,6 +139,7 @@ def _tensorflow_addresses(service: Service) -> list[Address]:
     request = Content(schemas.prediction_request(service.limits.most_texts), {"instances": [_EXAMPLE]})
     model, version = "/v1/models/{name}", "/v1/models/{name}/versions/{version}"
     statuses = [(model, handlers.status), (version, handlers.version_status)]
+    described = [f"{path}/metadata" for path in (model, version)]
     return [
         Address(
             method="GET",
@@ -153,6 +160,16 @@ def _tensorflow_addresses(service: Service) -> list[Address]:
         ),
         *(
             Address(
+                method="GET",
+                path=path,
+                handler=handlers.metadata,
+                summary="The signature of a model, as TensorFlow Serving has it.",
+                answers={JSON: Content(schemas.ANY_OBJECT)},
+            )
+            for path in described
+        ),
+        *(
+            Address(
                 method="POST",
                 path=f"{path}:predict",
                 handler=handlers.predict,
@@ -169,7 +186,7 @@ def _openai_addresses(service: Service) -> list[Address]:
     names, texts = list(service.models), service.limits.most_texts
     kinds = [
         ("/v1/completions", handlers.complete, {"prompt": schemas.one_or_several(texts)}, {"prompt": _EXAMPLE},
-         "text_completion", {"text": schemas.STRING}, {}),
+         "text_completion", {"text": schemas.STRING}, {"echo": schemas.nullable(schemas.BOOLEAN)}),
         ("/v1/chat/completions", handlers.complete_chat, {"messages": schemas.list_of(schemas.ANY_OBJECT, minItems=1)},
          {"messages": [{"role": "user", "content": _EXAMPLE}]}, "chat.completion", {"message": schemas.ANY_OBJECT},
          {"max_completion_tokens": schemas.nullable(schemas.COUNT)}),

@@ -1,6 +1,7 @@
 """Error responses: one line of JSON, in the format that clients of the address expect, and one line in the log."""
 
 import logging
+import re
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -11,8 +12,13 @@ from t2t.errors import MachineError, UnknownNameError, UserError, one_line
 log = logging.getLogger("t2t")
 
 OPENAI_PATHS = ("/v1/completions", "/v1/chat/completions")
-"""Addresses whose errors have OpenAI's format."""
+"""Addresses of OpenAI's interface, whose errors have its format, as have those of its other addresses, which are not
+served."""
 
+_PARAM = re.compile(r"(?:the request: )?'?([a-z_]+)(?:['=:]|(?= (?:['\"\[{0-9-]|True|False)))")
+"""What a message begins with: the name of a field of the request, if it is about one."""
+_PARAM_NAMES = {"n_best": "n", "sampling_temperature": "temperature", "sampling_top_p": "top_p"}
+"""OpenAI's names of fields."""
 _OPENAI_TYPES = {429: "rate_limit_error"}
 _LOG_CHARS = 300
 """Longest reason of a refusal in the log, in characters."""
@@ -28,10 +34,13 @@ class ContextLengthError(UserError):
 
 def error_body(path: str, status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Returns the JSON of an error; `code` is OpenAI's, for clients of that interface."""
-    if path not in OPENAI_PATHS:
+    is_openai = path in OPENAI_PATHS or (path.startswith("/v1/") and not path.startswith("/v1/models"))
+    if not is_openai:
         return {"error": message}
+    found = _PARAM.match(message) if 400 <= status < 500 and code is None else None
+    param = _PARAM_NAMES.get(found[1], found[1]) if found else None
     kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def error_response(path: str, error: Exception) -> JSONResponse:

@@ -65,6 +65,12 @@ async def status(service: Service, request: Request) -> Response:
     return JSONResponse(plain_answers.status(model.step) | _openai_model(model))
 
 
+async def metadata(service: Service, request: Request) -> Response:
+    """Answers `GET /v1/models/NAME/metadata`, in the format of TensorFlow Serving."""
+    model = _version(service, request)
+    return JSONResponse(plain_answers.metadata(model.name, model.step))
+
+
 async def version_status(service: Service, request: Request) -> Response:
     """Answers `GET /v1/models/NAME/versions/STEP`."""
     return JSONResponse(plain_answers.status(_version(service, request).step))
@@ -158,25 +164,24 @@ async def complete(service: Service, request: Request) -> Response:
     """Answers `POST /v1/completions`."""
     data = plain_requests.read_json(await service.body(request))
     model = service.model(data.get("model"))
-    return await _complete(service, request, model, completion_request(data, model), Completion(model, False))
+    return await _complete(service, request, model, completion_request(data, model), is_chat=False)
 
 
 async def complete_chat(service: Service, request: Request) -> Response:
     """Answers `POST /v1/chat/completions`."""
     data = plain_requests.read_json(await service.body(request))
     model = service.model(data.get("model"))
-    return await _complete(service, request, model, chat_request(data, model), Completion(model, True))
+    return await _complete(service, request, model, chat_request(data, model), is_chat=True)
 
 
 async def _complete(
-    service: Service, request: Request, model: ServedModel, asked: OpenAIRequest, completion: Completion
+    service: Service, request: Request, model: ServedModel, asked: OpenAIRequest, is_chat: bool
 ) -> Response:
-    n = asked.n or 1
-    how = (asked.texts, n, asked.changes, asked.most_tokens, asked.terms)
+    completion = Completion(model, asked, is_chat)
+    how = (asked.texts, asked.n_searched, asked.changes, asked.most_tokens, asked.terms)
     questions = await run_in_threadpool(service.questions, model, *how, truncate=asked.truncate)
     if asked.is_stream:
-        text = plain_requests.only_text(asked.texts)
-        events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
-        return await event_response(request.url.path, events)
+        plain_requests.only_text(asked.texts)
+        return await event_response(request.url.path, completion.chunks(service.stream(model, questions[0])))
     answers = await service.answers(model, questions)
-    return JSONResponse(await run_in_threadpool(completion.response, asked.texts, answers, n))
+    return JSONResponse(await run_in_threadpool(completion.response, answers))

@@ -7,8 +7,10 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from t2t.serving.events import text_pieces
+from t2t.inference.hypothesis import STOP, Hypothesis
+from t2t.serving.events import before_stop, text_pieces
 from t2t.serving.models import Answer, PartialAnswer, ServedModel
+from t2t.serving.openai_requests import OpenAIRequest
 
 DONE = "[DONE]"
 """The last event of a stream."""
@@ -19,42 +21,57 @@ class Completion:
 
     Args:
         model: the model that answers.
+        asked: the request.
         is_chat: whether it is a chat completion.
     """
 
-    def __init__(self, model: ServedModel, is_chat: bool):
-        self._model, self._is_chat = model, is_chat
+    def __init__(self, model: ServedModel, asked: OpenAIRequest, is_chat: bool):
+        self._model, self._asked, self._is_chat = model, asked, is_chat
+        self._n = asked.n or 1
         kind, prefix = ("chat.completion", "chatcmpl") if is_chat else ("text_completion", "cmpl")
         self._kind = kind
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
 
-    def response(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
-        """Returns the response for several texts, with at most n choices for each."""
+    def response(self, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Returns the response, with n choices for each text, which clients count on."""
         choices = []
-        for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-            prompt = self._model.prompt(text)
-            for k, one in enumerate(answer.hypotheses):
-                content = one.text.removeprefix(prompt)
+        for row, (text, answer) in enumerate(zip(self._asked.texts, answers, strict=True)):
+            prompt, echo = self._model.prompt(text), text if self._asked.echo else ""
+            for k, one in enumerate(_filled(answer.hypotheses, self._n)):
+                content, reason = self._ended(one, prompt)
+                content = echo + content
                 body = {"message": {"role": "assistant", "content": content}} if self._is_chat else {"text": content}
-                choices.append(_choice(row * n + k, body, one.finish_reason, answer))
+                choices.append(_choice(row * self._n + k, body, reason, answer))
         return self._object(self._kind, choices) | self._usage(answers)
 
-    async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
-        """Yields the answer to a text as OpenAI chunks, then `[DONE]`."""
+    async def chunks(self, stream: AsyncIterator[PartialAnswer]) -> AsyncIterator[Any]:
+        """Yields the answer to a request of one text, with n choices, as OpenAI chunks, then `[DONE]`."""
+        text = self._asked.texts[0]
+        echo = text if self._asked.echo else ""
         kind = self._kind + (".chunk" if self._is_chat else "")
         begun: set[int] = set()
         prompt = await run_in_threadpool(self._model.prompt, text)
-        async for pieces, answer in text_pieces(stream, prompt):
+        async for pieces, answer in text_pieces(stream, prompt, self._asked.stops):
             for number, piece in pieces.items():
-                yield self._object(kind, [_choice(number, self._piece(piece, number not in begun), None)])
+                is_first = number not in begun
+                yield self._object(kind, [_choice(number, self._piece(echo * is_first + piece, is_first), None)])
                 begun.add(number)
             if answer is not None:
-                for number, one in enumerate(answer.hypotheses):
-                    last = self._piece("", number not in begun)
-                    yield self._object(kind, [_choice(number, last, one.finish_reason, answer)])
-                if include_usage:
+                for number, one in enumerate(_filled(answer.hypotheses, self._n)):
+                    content, reason = self._ended(one, prompt)
+                    again = content if number >= len(answer.hypotheses) else ""
+                    is_first = number not in begun
+                    last = self._piece(echo * is_first + again, is_first)
+                    yield self._object(kind, [_choice(number, last, reason, answer)])
+                if self._asked.include_usage:
                     yield self._object(kind, []) | self._usage([answer])
         yield DONE
+
+    def _ended(self, one: Hypothesis, prompt: str) -> tuple[str, str]:
+        """Returns the text of a choice without its prompt, and why it ends."""
+        whole = one.text.removeprefix(prompt)
+        content = before_stop(whole, self._asked.stops)
+        return content, one.finish_reason if content == whole else STOP
 
     def _piece(self, text: str, is_first: bool) -> dict[str, Any]:
         if not self._is_chat:
@@ -74,6 +91,11 @@ class Completion:
             free = answer.length if self._model.continues else 0  # outputs contain the ids of the prompt
             written += sum(max(len(one.ids) - free, 0) for one in answer.hypotheses)
         return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
+
+
+def _filled(hypotheses: Sequence[Hypothesis], n: int) -> Sequence[Hypothesis]:
+    """Returns n hypotheses, the last one repeatedly if there are fewer, as for a blank text."""
+    return [*hypotheses, *[hypotheses[-1]] * (n - len(hypotheses))]
 
 
 def _choice(

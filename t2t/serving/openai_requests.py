@@ -13,7 +13,6 @@ from t2t.serving.search_changes import SEARCH_KEYS
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "best_of": (1,),
-    "echo": (False,),
     "frequency_penalty": (0,),
     "function_call": ("none",),
     "functions": ([],),
@@ -23,7 +22,6 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "parallel_tool_calls": (True, False),
     "presence_penalty": (0,),
     "response_format": ({"type": "text"},),
-    "stop": ("", []),
     "suffix": ("",),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
@@ -32,8 +30,12 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 """Unsupported parameters, with the values that are accepted because they change nothing."""
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 """Parameters that are ignored since they do not affect the answer."""
+LEAST_TEMPERATURE = 1e-3
+"""A lower temperature means greedy search, as 0 does."""
+MOST_STOPS = 4
 _OWN = (
-    "model", "n", "max_tokens", "temperature", "top_p", STREAM, "stream_options", TRUNCATE, *SEARCH_KEYS, *REQUEST_KEYS,
+    "model", "n", "max_tokens", "temperature", "top_p", "stop", STREAM, "stream_options", TRUNCATE,
+    *SEARCH_KEYS, *REQUEST_KEYS,
 )  # fmt: skip
 
 
@@ -52,11 +54,20 @@ class OpenAIRequest(NamedTuple):
     """Constraints on the words of each output."""
     truncate: bool | None
     """Whether to truncate texts that are too long; None for the server's default."""
+    stops: list[str]
+    """Texts before the first of which an output ends."""
+    echo: bool
+    """Whether outputs begin with the prompt."""
+
+    @property
+    def n_searched(self) -> int:
+        """Outputs to search for: a greedy search has one, which is repeated."""
+        return 1 if self.changes.get("decode_method") == GREEDY else self.n or 1
 
 
 def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
     """Parses a completion request with one or several prompts; raises UserError if it is invalid or unsupported."""
-    _check_keys(data, ("prompt",))
+    _check_keys(data, ("prompt", "echo"))
     prompt = data.get("prompt")
     return _request(data, model, texts_of([prompt] if isinstance(prompt, str) else prompt, "prompt"))
 
@@ -81,7 +92,19 @@ def _request(data: dict[str, Any], model: ServedModel, texts: list[str]) -> Open
         include_usage=options.get("include_usage") is True,
         terms=output_terms(data),
         truncate=option(data, TRUNCATE),
+        stops=_stops(data),
+        echo=bool(option(data, "echo")),
     )
+
+
+def _stops(data: dict[str, Any]) -> list[str]:
+    value = data.get("stop") or []
+    stops = [value] if isinstance(value, str) else value
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
+        raise UserError(f"stop {value!r:.60}: a text or a list of texts is wanted")
+    if len(stops) > MOST_STOPS:
+        raise UserError(f"stop: {len(stops)} texts, at most {MOST_STOPS}; send fewer")
+    return stops
 
 
 def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
@@ -97,12 +120,12 @@ def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
 def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
     """Returns the search settings to change.
 
-    A temperature above 0 or a top_p below 1 means sampling, a temperature of 0 greedy search. Without either, the run's
-    own search is used. The seed is ignored unless the search samples.
+    A temperature above 0 or a top_p below 1 means sampling, a temperature of 0 or next to it greedy search. Without
+    either, the run's own search is used, with a beam for all outputs. The seed is ignored unless the search samples.
     """
     changes = search_changes(data)
     temperature, top_p = _number(data, "temperature"), _number(data, "top_p")
-    if temperature == 0:
+    if temperature is not None and temperature < LEAST_TEMPERATURE:
         changes.setdefault("decode_method", GREEDY)
     elif temperature is not None or (top_p is not None and top_p != 1):
         given = {"sampling_temperature": temperature, "sampling_top_p": top_p}
@@ -112,6 +135,10 @@ def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
         seed = changes.pop(SEED, 0)
         if type(seed) is not int:
             raise UserError(f"{SEED}={seed!r:.60}: it is of type {type(seed).__name__}; give a whole number")
+    n = positive(data, "n") or 1
+    has_beam = model.translator and model.translator.facts.autoregressive
+    if has_beam and changes.get("decode_method", own) == BEAM and n > model.translator.hparams.beam_size:
+        changes.setdefault("beam_size", n)
     return changes
 
 
@@ -130,6 +157,8 @@ def _last_user_text(messages: Any) -> str:
     if not contents:
         raise UserError("messages: none has the role user; send one, its content is answered")
     content = contents[-1]
+    if content is None:
+        raise UserError("messages: the content of the last message of the user is null; send a text")
     if isinstance(content, list):
         if not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
             raise UserError("messages: a content of several parts has parts of type text alone; send those")

@@ -24,11 +24,14 @@ _OWN_SITES = ("same-origin", "none")
 class OriginCheck:
     """Middleware that refuses requests under other host names and from pages of other origins.
 
-    `hosts` are lower case, IPv6 addresses in brackets; `ANY` allows all.
+    Args:
+        app: the application.
+        hosts: lower case, IPv6 addresses in brackets; `ANY` allows all.
+        origins: of other sites whose pages may send requests, lower case, e.g. `https://page.example:8443`.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]):
-        self._app, self._hosts = app, frozenset(hosts)
+    def __init__(self, app: ASGIApp, hosts: Collection[str], origins: Collection[str] = ()):
+        self._app, self._hosts, self._origins = app, frozenset(hosts), frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it: 400 for its host name, 403 for its origin."""
@@ -45,7 +48,7 @@ class OriginCheck:
         if not found or not (ANY in self._hosts or found[1].lower() in self._hosts):
             allowed = ", ".join(sorted(self._hosts))
             return 400, f"host name {host[:100]!r} is not allowed; use one of {allowed}"
-        if is_foreign(headers, method):
+        if headers.get("origin", "").lower() not in self._origins and is_foreign(headers, method):
             origin = headers.get("origin") or headers.get("sec-fetch-site", "")
             return 403, f"a page of another origin ({origin[:100]!r}) sent this request; open the service's own page"
         return None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t.serving.models import Answer
+from t2t.serving.plain_requests import SIGNATURE
 
 CUT_INPUTS, CUT_OUTPUTS = "T2T-Cut-Inputs", "T2T-Cut-Outputs"
 """Headers of answers that are plain text."""
@@ -52,6 +53,24 @@ def cut_lines(answers: Sequence[Answer]) -> dict[str, str]:
         CUT_OUTPUTS: [number for number, answer in enumerate(answers, start=1) if answer.hypotheses[0].cut],
     }
     return {name: ", ".join(map(str, numbers)) for name, numbers in cut.items() if numbers}
+
+
+def metadata(name: str, step: int) -> dict[str, Any]:
+    """Returns TensorFlow Serving's description of a model: the tensors that it takes and returns."""
+
+    def tensor(dtype: str, *sizes: int) -> dict[str, Any]:
+        dim = [{"size": str(size), "name": ""} for size in sizes]
+        return {"dtype": dtype, "tensor_shape": {"dim": dim, "unknown_rank": False}, "name": ""}
+
+    signature = {
+        "inputs": {"text": tensor("DT_STRING", -1)},
+        "outputs": {"outputs": tensor("DT_STRING", -1, -1), "scores": tensor("DT_FLOAT", -1, -1)},
+        "method_name": "tensorflow/serving/predict",
+    }
+    return {
+        "model_spec": {"name": name, "signature_name": "", "version": str(step)},
+        "metadata": {"signature_def": {"signature_def": {SIGNATURE: signature}}},
+    }
 
 
 def status(step: int) -> dict[str, Any]:

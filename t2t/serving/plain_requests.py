@@ -3,6 +3,7 @@
 Two formats: TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns), and a plain one.
 """
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
         UserError: an unknown key, another signature, both forms or neither, or values that are not text.
     """
     _check_keys(data, _PREDICT_KEYS)
-    if data.get("signature_name", SIGNATURE) != SIGNATURE:
+    if data.get("signature_name") not in (None, "", SIGNATURE):
         asked = data["signature_name"]
         raise UserError(f"signature_name {asked!r:.60}: there is {SIGNATURE}; ask for that or leave it out")
     if ("instances" in data) == ("inputs" in data):
@@ -48,11 +49,24 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
         rows = data["instances"]
         if isinstance(rows, list):
             rows = [row[TEXT] if isinstance(row, dict) and set(row) == {TEXT} else row for row in rows]
-        return texts_of(rows, "instances"), True
+        return texts_of(_unpacked(rows, "instances"), "instances"), True
     column = data["inputs"]
     if isinstance(column, dict) and set(column) == {TEXT}:
         column = column[TEXT]
-    return texts_of(column, "inputs"), False
+    return texts_of(_unpacked(column, "inputs"), "inputs"), False
+
+
+def _unpacked(rows: Any, name: str) -> Any:
+    """Returns rows with the texts of bytes in base64, `{"b64": "..."}`, as TensorFlow Serving takes them."""
+    if not isinstance(rows, list):
+        return rows
+    try:
+        return [
+            base64.b64decode(row["b64"], validate=True).decode(errors="replace")
+            if isinstance(row, dict) and set(row) == {"b64"} else row for row in rows
+        ]  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name}: b64 is no base64 ({error}); send that, or the text itself") from None
 
 
 def _check_keys(data: Mapping[str, Any], allowed: Sequence[str]) -> None:

@@ -10,7 +10,8 @@ from t2t.inference.output_terms import REQUEST_KEYS
 from t2t.inference.settings import SEED
 from t2t.serving.address import Schema
 from t2t.serving.errors import CONTEXT_LENGTH
-from t2t.serving.openai_requests import IGNORED, NEUTRAL
+from t2t.serving.openai_requests import IGNORED, MOST_STOPS, NEUTRAL
+from t2t.serving.plain_requests import SIGNATURE
 from t2t.serving.search_changes import FIELDS
 
 STRING: Schema = {"type": "string"}
@@ -75,7 +76,7 @@ ERROR = object_of({"error": STRING})
 OPENAI_ERROR = object_of(
     {
         "error": object_of(
-            {"message": STRING, "type": STRING, "param": {"type": "null"}, "code": {"enum": [None, CONTEXT_LENGTH]}}
+            {"message": STRING, "type": STRING, "param": nullable(STRING), "code": {"enum": [None, CONTEXT_LENGTH]}}
         )
     }
 )
@@ -96,10 +97,11 @@ PREDICTION: Schema = {
 def prediction_request(texts: int) -> Schema:
     """Returns the schema of a predict request."""
     bounds = {"minItems": 1, "maxItems": texts}
-    row = {"anyOf": [STRING, object_of({"text": STRING})]}
-    column = list_of(STRING, **bounds)
+    packed = object_of({"b64": STRING})
+    row = {"anyOf": [STRING, packed, object_of({"text": {"anyOf": [STRING, packed]}})]}
+    column = list_of({"anyOf": [STRING, packed]}, **bounds)
     properties = {"instances": list_of(row, **bounds), "inputs": {"anyOf": [column, object_of({"text": column})]}}
-    others = {"signature_name": {"const": "serving_default"}, "truncate": TRUNCATE}
+    others = {"signature_name": {"enum": [SIGNATURE, "", None]}, "truncate": TRUNCATE}
     return {
         "type": "object",
         "properties": {**others, **properties},
@@ -158,6 +160,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
         "temperature": nullable({**NUMBER, "minimum": 0}), "top_p": nullable({**NUMBER, "exclusiveMinimum": 0,
                                                                               "maximum": 1}),
         "stream": nullable(BOOLEAN), "truncate": TRUNCATE,
+        "stop": {"anyOf": [nullable(STRING), list_of({**STRING, "minLength": 1}, maxItems=MOST_STOPS)]},
         "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
                                              optional=("include_usage", "include_obfuscation"))),
         **TERMS, **SEARCH, **more,

@@ -7,7 +7,8 @@ import functools
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -27,6 +28,8 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 
 CLOSE_S = 3.0
 """Time limit for what is still running when a service is closed."""
+MOST_LATE = 8
+"""Largest number of jobs that are kept for a later request."""
 RETRY_S = 1
 """Value of the Retry-After header, in seconds."""
 
@@ -102,6 +105,8 @@ class Service:
         self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting + self._reads.waiting)
         self.streams = Streams(self.limits.streams, room)
         self.measures.streams.set_function(lambda: self.streams.running)
+        self._late: OrderedDict[Hashable, Future] = OrderedDict()
+        """Jobs that took longer than a request, by key, see `run`."""
         self._time_limits: set[asyncio.Timeout] = set()
         """Of requests that are being answered."""
         self._is_stopped = False
@@ -206,9 +211,25 @@ class Service:
         except TimeoutError:
             raise self._too_late() from None
 
-    async def run(self, job: Callable[[], Result]) -> Result:
-        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit."""
-        (result,) = await self._results(self._jobs.submit, [job])
+    async def run(self, job: Callable[[], Result], key: Hashable = None) -> Result:
+        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit.
+
+        A job that runs when the time is over goes on: the next request with the same key gets its result.
+        """
+        late, futures = self._late.pop(key, None), []
+
+        def submit(jobs: Sequence[Any]) -> list[Future]:
+            futures.extend([late] if late else self._jobs.submit(jobs))
+            return futures
+
+        try:
+            (result,) = await self._results(submit, [job])
+        except HTTPException:
+            if key is not None and futures and not futures[0].cancelled():
+                self._late[key] = futures[0]
+                if len(self._late) > MOST_LATE:
+                    self._late.popitem(last=False)
+            raise
         return result
 
     async def read(self, job: Callable[[], Result]) -> Result:

@@ -10,6 +10,7 @@ from t2t.errors import UserError, one_line
 from t2t.specs.constants import UNK_ID
 from t2t.text.bpe_codes import BpeCodes
 from t2t.text.listed_pieces import ListedPieces
+from t2t.text.white_space import split_words
 from t2t.text.word_ids import WordIds
 
 BPE_HEADER = b'{"bpe_pieces": ['
@@ -42,8 +43,9 @@ class BpeEncoder(ListedPieces):
         self._word_ids = WordIds(self._ids_of_word)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of the pieces of a text's words, which are separated by white space."""
-        found: list[int] = np.frombuffer(b"".join(map(self._word_ids.__getitem__, text.split())), np.int32).tolist()
+        """Returns the ids of the pieces of a text's words; U+00A0 is part of a word, as for subword-nmt."""
+        words = split_words(text)
+        found: list[int] = np.frombuffer(b"".join(map(self._word_ids.__getitem__, words)), np.int32).tolist()
         return found
 
     def _ids_of_word(self, word: str) -> list[int]:

@@ -1,5 +1,6 @@
 """Names of classes: a label is one id, and no id is reserved, since a label is no sequence."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Self
@@ -8,6 +9,8 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.text.encoder import TextEncoder, lines_of_file
+
+logger = logging.getLogger("t2t")
 
 
 class LabelEncoder(TextEncoder):
@@ -82,6 +85,15 @@ class LabelEncoder(TextEncoder):
     def build(cls, lines: Iterable[str], size: int = 0) -> Self:
         """Collects the classes that occur, in code-point order; `size` is ignored."""
         return cls(sorted(set(lines)))
+
+
+def warn_of_same_looks(names: Iterable[str]) -> None:
+    """Warns of each class whose name differs from an earlier one's only in white space, such as U+00A0."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(" ".join(name.split()), name)
+        if other != name:
+            logger.warning("classes %r and %r differ only in white space; if they are one, write it once", other, name)
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:

@@ -15,6 +15,7 @@ from t2t.text.bpe import BPE_HEADER
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.piece_table import HEADER
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+from t2t.text.word_list import RESERVED, UNKNOWN
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -99,7 +100,14 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     path = local_path(path)
     with errors_of_reading(f"vocabulary {path}"):
         content = gunzipped(path.read_bytes(), path, MOST_BYTES)
-    kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
+    found = _kind_of(content)
+    if found in (None, "word_list") and _has_numbers(content):
+        raise UserError(
+            f"vocabulary {path}: its lines hold a word and a number; give the .model that belongs to a .vocab of "
+            f"SentencePiece, or the words alone, one on a line after <pad> and <EOS>, the last one UNK: {{ printf "
+            f"'<pad>\\n<EOS>\\n'; awk '{{print $1}}' {path.name}; echo UNK; }} > words.txt"
+        )
+    kind = found or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(
             f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does; give a SentencePiece model, "
@@ -128,6 +136,13 @@ def _kind_of(content: bytes) -> str | None:
         return "word_list"
     # A SentencePiece model is a list of messages, each with a text first: field 1 and a length, field 1 again.
     return "sentencepiece" if content[:1] == content[2:3] == b"\n" else None
+
+
+def _has_numbers(content: bytes) -> bool:
+    """Returns whether the last words of a list have counts or scores behind them."""
+    lines = [line.strip() for line in content.rstrip().rsplit(b"\n", 5)[1:]]
+    words = [line for line in lines if line.decode("utf-8", "replace") not in (*RESERVED, *UNKNOWN)]
+    return bool(words) and all(re.fullmatch(rb"\S+[ \t]+-?[0-9][0-9.e-]*", line) for line in words)
 
 
 def _has_pieces(lines: list[bytes]) -> bool:

@@ -2,8 +2,11 @@
 
 import re
 
-SPACES = r"[ \t\r\n\f\v]+"
-"""Regular expression of what separates words; other spaces, such as U+00A0, are part of a word."""
+SPACES = "[ \\t\\r\\n\\f\\v\u3000]+"
+"""Regular expression of what separates words; other spaces, such as U+00A0, are part of a word.
+
+U+3000 is the space of Chinese and Japanese keyboards.
+"""
 
 _SPACES = re.compile(SPACES)
 

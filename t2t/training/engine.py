@@ -139,7 +139,7 @@ class TrainingEngine(abc.ABC):
     def device_memory(self, device: str) -> tuple[int, int]:
         """Returns the most bytes used so far on an accelerator, by its name in `Devices`, and how many there are.
 
-        The latter is 0 where it is not known.
+        Either is 0 where it is not known.
         """
 
     @abc.abstractmethod

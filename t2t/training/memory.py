@@ -61,6 +61,8 @@ def used_memory(devices: Devices) -> str:
     """Describes the peak memory of this process, or of its first accelerator, beside what the machine has."""
     name = devices.names[0]
     used, capacity = training_engine().device_memory(name) if devices.are_gpus else (peak_memory(), memory_limit())
+    if not used:
+        return f"the memory of {name} is not known"
     of = f" of {capacity / 2**30:,.1f}" if capacity else ""
     return f"at most {used / 2**30:,.1f}{of} GiB of memory{f' of {name}' if devices.are_gpus else ''}"
 

@@ -55,6 +55,14 @@ class StudyResult:
         """The best trial; None if no trial has a value."""
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
 
+    @property
+    def is_tie(self) -> bool:
+        """Whether several trials have a value, and all the same."""
+        values = [
+            row.report.value for row in self.rows if row.report.value is not None and row.report.state != "failed"
+        ]
+        return len(values) > 1 and len(set(values)) == 1
+
     def records(self) -> list[dict[str, Any]]:
         """Returns a dict for each trial, all with the same keys; an hparam that a trial does not read is None."""
         names = dict.fromkeys(name for row in self.rows for name in row.report.hparams)

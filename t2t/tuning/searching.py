@@ -99,7 +99,14 @@ def search(asked: StudyRequest) -> StudyResult:
         return found
 
     Tuner(study, command, asked.tune).run(results)
-    return results()
+    found = results()
+    if found.best and found.is_tie:
+        log.warning(
+            "all trials have the same %s, %.4g, so that none is better than the others; train them longer, search a "
+            "wider range or choose another --objective",
+            objective.figure, found.best.report.value,
+        )  # fmt: skip
+    return found
 
 
 def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHParams) -> None:

@@ -82,6 +82,9 @@ class Tuner:
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
             for _ in self._repeat():
                 changed()
+        except UserError:
+            changed()  # with the last failure
+            raise
         finally:
             self._stop_all()
 

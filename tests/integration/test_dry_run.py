@@ -33,6 +33,7 @@ def describe(tmp_path):
 
 def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
     said = describe(*tiny_run.train_flags, "--hparams=decode_batch_size=8", train_steps=200)
+    of_all = [flag.replace("batch_size=256", "batch_size=9999") for flag in tiny_run.train_flags]
     for changed in ("decode_batch_size=8 (was ", " batch_size=256 padded tokens per side (was "):
         assert changed in said
     assert "problem text2text_files, model transformer, hparams set transformer_tiny" in said
@@ -40,7 +41,8 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
     lengths = [len(line.split()) + 1 for line in (tiny_run.raw_dir / "train.source").read_text().splitlines()]
     examples = 256 / (sum(lengths) / len(lengths))
     unit = "padded tokens per side per replica per step"
-    assert re.search(rf"^batch_size=256 {unit}; .* = 256 an update, about {examples:.0f} example\(s\)$", said, re.M)
+    assert re.search(rf"^batch_size=256 {unit}; .* = 256 an update, about {examples:.0f} examples$", said, re.M)
+    assert re.search(rf" = 9,999 an update, about {len(lengths)} examples$", describe(*of_all), re.M)
     assert re.search(r"^memory: about [\d,]+ MiB on each replica \(weights", said, re.M)
     assert re.search(r"^computation: \d\S* floating-point operations ", said, re.M)
     timed = re.search(r"^training: about \d+ (?:s|min) for 200 updates here, .* at most (\S+) of (\S+) GiB", said, re.M)

@@ -72,7 +72,7 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path):
     statuses, written = workers.finish(workers.start([*flags, f"--output_dir={tmp_path / 'together'}"], 2))
     assert statuses == [0, 0], written
     workers.assert_identical(expected, tmp_path / "together")
-    assert "2 replica(s) x 2 step(s) = 1,024 an update" in written[0]
+    assert "2 replicas x 2 steps = 1,024 an update" in written[0]
     assert "update" not in written[1], "the chief alone reports"
 
 

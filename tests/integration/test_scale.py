@@ -197,7 +197,7 @@ def test_two_processes_and_shards_as_shown(tmp_path):
     for address in set(re.findall(r"localhost:\d+", text)):  # another program may have the ports of the page
         text = text.replace(address, free_addresses(1)[0])
     printed = succeed(text, tmp_path).stderr
-    assert "2 replica(s) x 1 step(s)" in printed
+    assert "2 replicas x 1 step" in printed
     assert CheckpointStore(tmp_path / "run/checkpoints").latest() == 6
     (tmp_path / "a.en").write_text("one hundred and seven\ntwelve\n\nthree\n")
     succeed(block("shards", page=PAGE), tmp_path)

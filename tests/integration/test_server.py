@@ -87,6 +87,8 @@ def test_mistakes_that_show_when_a_service_starts():
     refuses(server, "--output_dir", port=0)
     run = {"port": 0, "output_dir": "zoo:ende_numbers"}
     refuses(server, "192.0.2.1:", "--host=192.0.2.1", **run, status=1)
+    for origin in ("page.example", "https://page.example/"):
+        refuses(server, f"--allow_origin={origin}: https://page.example:8443", allow_origin=origin, **run)
     refuses(insight, "n_best=9 2", "--n_best=9", **run)
 
 

@@ -228,6 +228,20 @@ def test_a_tuner_that_is_asked_to_stop_lets_its_trials_save(fake, tmp_path, monk
 def test_a_study_all_of_whose_trials_fail_ends_with_the_reason(fake, tmp_path):
     flags = ["--trials=9", "--hparams_range=three_heads_range", "--hparams=hidden_size=96"]
     fake(tmp_path / "study", *flags, about="3 --study= heads")
+    assert [one["error"].split()[-1] for one in trials_of(tmp_path / "study").values()] == ["fail"] * 3
+
+
+def test_a_tie_of_all_trials_is_said_and_a_study_goes_on_from_another_folder(fake, given, tmp_path, monkeypatch):
+    """The fake trainer's results do not depend on the heads."""
+    flag = "--hparams=learning_rate=0.004"
+    monkeypatch.chdir(tmp_path)
+    relative = [re.sub(r"=(/.*)", lambda path: f"={os.path.relpath(path[1])}", one) for one in given]
+    usual = ["--study=study", "--train_steps=50", "--local_eval_frequency=10", "--hparams_range=rates_range"]
+    assert "warning: all trials" not in call(tune, *relative, *usual, flag, "--trials=1").err
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "warning: all trials" in call(tune, f"--study={tmp_path / 'study'}", "--trials=2", "--pruner=none").err
+    assert [one["state"] for one in trials_of(tmp_path / "study").values()] == ["finished"] * 2
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
     assert_identical(expected, folder)
     assert [figures["step"] for figures in evaluations_of(folder)] == [3, 6]
     assert evaluations_of(folder) == evaluations_of(expected)
-    assert "2 replica(s) x 2 step(s) = 128 an update" in of_chief
+    assert "2 replicas x 2 steps = 128 an update" in of_chief
     assert "update" not in of_worker, "the chief alone reports"
 
 

@@ -57,7 +57,10 @@ def test_the_weights_have_16_bits_and_are_read_with_32():
 @pytest.mark.parametrize("name", [path.name for path in PACKAGE.iterdir()])
 def test_its_network_is_still_that_of_the_set_that_it_names(name):
     record = RunDir.open(f"zoo:{name}").record
-    assert record.hparams["model"] == get_hparams(record.hparams_set).to_dict()["model"]
+    recorded, now = record.hparams["model"], get_hparams(record.hparams_set)
+    assert recorded == {key: value for key, value in now.to_dict()["model"].items() if key in recorded}
+    later = {key: value for key, value in now.items() if key in now.to_dict()["model"].keys() - recorded.keys()}
+    assert later == {key: now.field_of(key).default for key in later}, "a later hparam has its default in this set"
 
 
 def test_it_writes_what_it_wrote_when_it_was_made(translator):

@@ -33,7 +33,6 @@ from t2t.export.parity import (
     compare_texts,
 )
 from t2t.export.search import BEAM_SEARCH, beams, length_exponent
-from t2t.files.paths import to_record
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
@@ -172,7 +171,7 @@ class HuggingFaceExport(Export):
     def front_matter(self) -> str:
         """See the base class."""
         kind = self._network.config["model_type"]
-        return front_matter(self.translator, self.job.folder.name, self.job.origin, self._scores, kind)
+        return front_matter(self.translator, self.job.name, self.job.origin, self._scores, kind)
 
     def usage(self) -> str:
         """See the base class."""
@@ -186,7 +185,7 @@ A `{self._network.config["architectures"][0]}` for transformers; it needs transf
 ```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-folder = {to_record(self.job.folder)!r}  # change this if you move the folder
+folder = "."  # run this in the folder of the export, or name the folder
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 inputs = tokenizer({example_text(self.translator)!r}, return_tensors="pt")

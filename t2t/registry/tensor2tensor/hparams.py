@@ -74,5 +74,27 @@ MISSING = {
 }
 """Name in Tensor2Tensor -> what to use instead; empty if nothing here is close."""
 
+FAMILIES = {
+    "image_?transformer|img2img_": "images: --model=image_transformer; see --registry_help=image_transformer",
+    "mtf_|mtr_": "any set is trained on several GPUs, with --worker_gpu, or --weight_shards on JAX",
+    "(adaptive_)?universal_transformer": "see --registry_help=universal_transformer",
+    "evolved_transformer": "see --registry_help=evolved_transformer",
+    "transformer_moe|xmoe|wiki_2x2|attention_lm_moe": "Transformers with experts: --registry_help=transformer_moe",
+    "transformer_.*_bs[0-9]+": "not here: blockwise parallel decoding; transformer_cmlm decodes in a few rounds",
+    "transformer_(ae|vae|revnet|sketch|symshard|aux)|iwslt_|wmt_|transformer_teeny": "use a set of transformer",
+    "afx_|mqp_|denoise_|aligned_": "experiments with a Transformer; its hparams: --registry_help=hparams",
+    "attention_lm|lmx_|super_lm": "decoders as language models: --registry_help=transformer_lm",
+    "lstm_": "see --registry_help=lstm",
+    "resnet_|mtf_resnet|distill_resnet|revnet_": "see --registry_help=resnet",
+    "shakeshake": "see --registry_help=shake_shake",
+    "xception": "see --registry_help=xception",
+    "next_frame_|frame_glow": "the next frame of a video is learnt by --model=transformer_video",
+    "rlm[bf]_|ppo_|dqn_|planner_|.*_policy|discrete_random_action": "there is no reinforcement learning here",
+    "vqa_|autoencoder_|cycle_gan|sliced_gan|glow|neural_(stack|queue|deque|assistant)|shuffle_network|nas_": (
+        "there is no such model here"
+    ),
+}  # fmt: skip
+"""Beginning of the names of a model's sets in Tensor2Tensor, a regular expression -> what there is here."""
+
 MISSING_RANGES = dict.fromkeys(("transformer_tiny_tpu_range", "transformer_tpu_range"), _NO_TPU_RANGE)
 """The same for ranges of hparams."""

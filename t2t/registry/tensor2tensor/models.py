@@ -15,10 +15,11 @@ _WITHOUT_ADVICE = """
     feed_forward_cnn_small_categorical_policy_new gene_expression_conv glow img2img_transformer
     img2img_transformer_block_parallel lstm_encoder lstm_seq2seq_attention_bidirectional_encoder
     lstm_seq2seq_bidirectional_encoder mtf_image_transformer nas_seq2_seq neural_assistant neural_deque_model
-    neural_queue_model neural_stack_model next_frame_base next_frame_basic_deterministic
-    next_frame_basic_stochastic next_frame_emily next_frame_epva next_frame_glow next_frame_savp next_frame_savp_rl
-    next_frame_sv2p next_frame_sv2p_atari next_frame_sv2p_discrete next_frame_sv2p_legacy next_frame_sv2p_two_frames
-    random_policy residual_shuffle_exchange revnet shuffle_network similarity_transformer sliced_gan super_lm text_cnn
+    neural_queue_model neural_stack_model next_frame_base next_frame_basic_deterministic next_frame_basic_recurrent
+    next_frame_basic_stochastic next_frame_basic_stochastic_discrete next_frame_emily next_frame_epva
+    next_frame_glow next_frame_savp next_frame_savp_rl next_frame_sv2p next_frame_sv2p_atari
+    next_frame_sv2p_discrete next_frame_sv2p_legacy next_frame_sv2p_two_frames random_policy
+    residual_shuffle_exchange revnet shuffle_network similarity_transformer sliced_gan super_lm text_cnn
     transformer_ae transformer_alt transformer_aux transformer_block_parallel transformer_memory transformer_nat
     transformer_regressor transformer_revnet transformer_seq2edits transformer_sketch transformer_symshard
     transformer_vae_flow_prior universal_transformer_encoder vqa_attention_baseline vqa_combined_self_attention

@@ -1,5 +1,6 @@
 """The hparams of runs side by side, with their differences."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,12 @@ def _values(record: RunRecord) -> dict[tuple[str, str], Any]:
         (_RUN, "data_fingerprint"): record.data_fingerprint[:12],
         (_RUN, "warm_start"): record.warm_start.get("from", ""),
     }
-    found |= {("problem options", name): value for name, value in record.problem_options.items()}
+    found |= {("problem options", name): _in_json(value) for name, value in record.problem_options.items()}
     for section, values in record.hparams.items():
-        found |= {(section, name): value for name, value in values.items()}
+        found |= {(section, name): _in_json(value) for name, value in values.items()}
     return found | {("versions", name): version for name, version in record.versions.items()}
+
+
+def _in_json(value: Any) -> Any:
+    """Returns the value, as text if JSON has no such number; so NaN equals NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

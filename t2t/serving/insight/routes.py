@@ -2,6 +2,7 @@
 
 import functools
 import html
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -192,7 +193,7 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
         answers = import_quietly(f"t2t.serving.insight.{module}")  # imports Keras
         return getattr(answers, f"{name}_answer")(studio, data, **most)
 
-    return JSONResponse(await service.run(job))
+    return JSONResponse(await service.run(job, (name, json.dumps(data, sort_keys=True))))
 
 
 async def _search(studio: Studio, service: Service, request: Request) -> Response:

@@ -30,7 +30,7 @@ _FEWEST_POINTS = 100
 
 def runs_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a row for each run, with the size of its metrics file, which changes when there is new data."""
-    return {"runs": [_row(studio.runs.place(one.run).path, one) for one in studio.runs.overview()]}
+    return {"runs": [_row(path, one) for path, one in studio.runs.overview()]}
 
 
 def _row(path: Path, overview: RunOverview) -> dict[str, Any]:

@@ -77,9 +77,14 @@ class RunFolders:
             figures.read()
             return figures
 
-    def overview(self) -> list[RunOverview]:
-        """Returns progress and scores of each run, including unreadable ones."""
-        return [overview_of(self.place(name).path, name) for name in self.names()]
+    def overview(self) -> list[tuple[Path, RunOverview]]:
+        """Returns the path, progress and scores of each run, including unreadable ones."""
+        with self._lock:
+            self._look()
+            runs = dict(self._runs)
+        # A run that was found, and deleted since, is left out.
+        there = [name for name, run in runs.items() if name in self._named or (run.path / RECORD_FILE).exists()]
+        return [(runs[name].path, overview_of(runs[name].path, name)) for name in there]
 
     def _look(self) -> None:
         """Searches the folders, at most every `look_again_s` seconds."""

@@ -25,6 +25,11 @@ Arrays = TypeVar("Arrays")
 """An array, or a tree of them."""
 
 
+def name_of(device: jax.Device) -> str:
+    """Returns the name of a device of this process, e.g. `GPU:0`."""
+    return f"{device.platform.upper()}:{device.local_hardware_id}"
+
+
 class MeshDevices(Devices):
     """A mesh of devices, (replicas, shards).
 
@@ -40,7 +45,7 @@ class MeshDevices(Devices):
         self.replicas, self.own, self._shards = len(rows), range(numbers[0], numbers[-1] + 1), shards
         self._are_all_own = len(self.own) == self.replicas
         self.split_layout = NamedSharding(self.mesh, PartitionSpec(REPLICA))
-        self.names = [f"{one.platform.upper()}:{one.local_hardware_id}" for one in rows[numbers].flat]
+        self.names = [name_of(one) for one in rows[numbers].flat]
 
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns a context in which variables are created on one device, or, sharded, in host memory.

@@ -14,7 +14,7 @@ from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
 from t2t.training.jax import cost
-from t2t.training.jax.devices import MeshDevices, build_devices
+from t2t.training.jax.devices import MeshDevices, build_devices, name_of
 from t2t.training.jax.events import TensorBoardEvents
 from t2t.training.jax.step import JaxStep
 from t2t.training.jax.workers import JaxWorkers
@@ -89,8 +89,7 @@ class JaxTraining(TrainingEngine):
 
     def device_memory(self, device: str) -> tuple[int, int]:
         """See the base class."""
-        number = int(device.partition(":")[2])
-        found = next(one for one in jax.local_devices() if one.local_hardware_id == number).memory_stats() or {}
+        found = next((one.memory_stats() for one in jax.local_devices() if name_of(one) == device), None) or {}
         return found.get("peak_bytes_in_use", 0), found.get("bytes_limit", 0)
 
     def event_writer(self, folder: Path) -> EventWriter:

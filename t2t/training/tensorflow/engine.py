@@ -85,7 +85,10 @@ class TensorFlowTraining(TrainingEngine):
             command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
             printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
             capacities = [int(line) * 2**20 for line in printed.splitlines()]
-        return tf.config.experimental.get_memory_info(device)["peak"], min(capacities, default=0)
+        used = 0
+        with contextlib.suppress(ValueError, tf.errors.OpError):  # of an allocator that keeps no count
+            used = tf.config.experimental.get_memory_info(device)["peak"]
+        return used, min(capacities, default=0)
 
     def event_writer(self, folder: Path) -> EventWriter:
         """See the base class."""

@@ -241,7 +241,7 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
         ("[hparam]\nx = 1", 1, "hparam hparams"),
         ("config = 'b.toml'", 1, "config"),
         ("hparams = 3", 1, "hparams = 3:"),
-        ("[hparams]\nbatch_size = 2020-01-01", 0, "batch_size=datetime.date(2020, 1, 1): date"),
+        ("[hparams]\nx = 1\nbatch_size = 2020-01-01", 3, "batch_size=datetime.date(2020, 1, 1): date"),
         ("[hparams.a]\nx = 1", 1, "a={'x': 1}: dict"),
         ("use_tpu = true", 1, "use_tpu"),
     ],

@@ -75,7 +75,7 @@ MISTAKES = [
     (trainer, PROBLEM, "--model, --hparams_set:"),
     (trainer, f"{PROBLEM} {MODEL} --hparams_set=transformer_bse", "'transformer_bse' transformer_base"),
     (trainer, f"{PROBLEM} --model=transfomer {SET}", "'transfomer' transformer,"),
-    (trainer, f"{RUN} --hparams=num_head=2", "'num_head' num_heads, num_kv_heads alignment_head?"),
+    (trainer, f"{RUN} --hparams=num_head=2", "'num_head' num_heads, num_kv_heads num_decoder_heads?"),
     (trainer, f"{RUN} --hparams=num_heads=3", "num_heads=3 128"),
     (trainer, f"{RUN} --hparams=num_heads=2 --hparams=num_heads=4", "num_heads"),
     (trainer, f"{RUN} --decode_to_file=x", "--decode_to_file: --decode_from_file"),
@@ -91,6 +91,8 @@ MISTAKES = [
     (datagen, "--problem=x --tmp_dir=\udce4", r"--tmp_dir='\udce4':"),
     (datagen, "--problem=translate_ende_numbers --shard=1/2 --merge", "--shard=1/2 --merge:"),
     (datagen, "--problem=translate_ende_numbers --shard=2/2", "--shard=2/2:"),
+    *((datagen, f"--problem=translate_ende_numbers --num_concurrent_processes=3 {more}",
+       f"--num_concurrent_processes=3 {more.partition('=')[0]}") for more in (BEAM, "--merge")),
     *((datagen, f"--problem={problems} --subword_sampling=0.1 {BEAM}", "--subword_sampling=0.1: --generate_data")
       for problems in ("translate_ende_numbers", "tiny_algo,translate_ende_numbers")),
     *((datagen, f"--only_list --problem=algorithmic_reverse_binary40_copy,{name}", "'zzz'")

@@ -75,6 +75,8 @@ def test_another_machine_reads_what_it_needs_once_and_a_damaged_copy_again(
     store.requests.clear()
     assert opened() == folder
     assert store.transfers("get") == []
+    asked = [address for message in store.requests if message["op"] == "info" for address in message["args"][0]]
+    assert sorted(asked) == [f"{DATA}/digits/{name}" for name in (MANIFEST_NAME, "vocab.shared.token.tokens")]
     damaged = next(folder.glob("train-*.values.npy"))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     opened()

@@ -208,6 +208,11 @@ def test_a_crash_says_how_much_is_kept_and_where(sharded_class, tmp_path, log_li
     crash_at(3)(sharded_class, tmp_path, tmp_path)
     (kept,) = [message for message in log_lines.messages if str(partial_folder(tmp_path / "sharded")) in message]
     assert kept.startswith("5 of 7 ")
+    log_lines.clear()
+    generate(sharded_class(), tmp_path, tmp_path, seed=4, workers=1)
+    (warned,) = [record.getMessage() for record in log_lines.records if record.levelname == "WARNING"]
+    assert warned.startswith("5 ")
+    assert "seed" in warned
 
 
 PLUGIN = """

@@ -94,6 +94,8 @@ def test_parts_are_read_without_a_file_open_for_each(written):
     with open_files(1):
         reader = SplitReader(folder, manifest, "train")
         assert np.array_equal(reader.single(np.arange(47), "picture"), [row["picture"] for row in rows])
+    nothing = {"train": dataclasses.replace(manifest.split("train"), shards=[])}
+    assert len(SplitReader(folder, dataclasses.replace(manifest, splits=nothing), "train")) == 0
     with open_files(0), refused(folder, "ulimit"):
         SplitReader(folder, manifest, "train")
 

@@ -80,11 +80,20 @@ def test_an_export_that_drops_the_problems_constraint_says_so(
 ):
     caplog.set_level(logging.INFO, "t2t")
     monkeypatch.setitem(exporting.EXPORTS, "onnx", format_class)
-    job = ExportJob(folder=tmp_path / "onnx", format="onnx")
+    (tmp_path / "letters").mkdir()
+    job = ExportJob(folder=tmp_path / "letters/1", format="onnx")
     exporting.export(decoding_otherwise(network, problem(), **decoding), job, TEXTS)
+    assert (tmp_path / "letters/1/README.md").read_text().startswith("# letters/1\n")
     warnings = [one.getMessage() for one in caplog.records if "constrain_output=false" in one.getMessage()]
     assert len(warnings) == lines
     assert all(one.startswith("--format=onnx: ") and "letters" in one for one in warnings)
+
+
+def test_a_readme_names_no_folder_of_this_machine(network, tmp_path):
+    for name in ("saved_model", "onnx", "ctranslate2", "marian"):
+        translator = network if name != "marian" else translator_of(letters(), sinusoid_layout="split")
+        made = exporting.EXPORTS[name](translator, ExportJob(folder=tmp_path / "model", format=name))
+        assert str(tmp_path) not in made.usage() + made.front_matter()
 
 
 def test_only_saved_models_keep_constraints():

@@ -89,6 +89,20 @@ def test_a_batch_is_as_its_texts_alone(signatures):
     assert together == [strings(serve(text=tf.constant([text]))["outputs"])[0] for text in TEXTS]
 
 
+def check_empty(signatures):
+    """An empty batch has an empty answer, in all signatures."""
+    for name, given in (
+        ("serving_default", {"text": tf.constant([], tf.string)}), ("score", {"text": tf.constant([], tf.string)}),
+        ("ids", {"inputs": tf.zeros([0, 0], tf.int32)}),
+    ):  # fmt: skip
+        if name in signatures:
+            assert {len(value) for value in signatures[name](**given).values()} == {0}, name
+
+
+def test_an_empty_batch_has_an_empty_answer(signatures):
+    check_empty(signatures)
+
+
 @pytest.mark.parametrize(
     "marks",
     [
@@ -134,13 +148,16 @@ def test_a_language_model_goes_on_and_scores():
     assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
     scores = signatures["score"](text=tf.constant(texts))["log_probs"]
     np.testing.assert_allclose(scores, translator.score([("", text) for text in texts]), rtol=1e-5)
+    check_empty(signatures)
     with refused("7", by=tf.errors.InvalidArgumentError):
         signatures["score"](text=tf.constant(["a b c d e f g"]))
 
 
 def test_classes_have_names_and_probabilities():
     translator = translator_of(moods(), TransformerEncoder)
-    found = Served(translator, 3).signatures()["serving_default"](text=tf.constant(TEXTS))
+    signatures = Served(translator, 3).signatures()
+    check_empty(signatures)
+    found = signatures["serving_default"](text=tf.constant(TEXTS))
     expected = translator.translate(TEXTS, 3)
     assert strings(found["classes"]) == [[one.text for one in row] for row in expected]
     np.testing.assert_allclose(found["scores"], [[one.score for one in row] for row in expected], rtol=1e-5)
@@ -165,6 +182,7 @@ def test_inputs_that_are_no_text_are_given_as_they_are(spec, rows):
     translator = translator_of(letters(), spec=spec)
     signatures = Served(translator).signatures()
     expected = translator.translate_ids(list(rows))
+    assert len(signatures["serving_default"](inputs=tf.constant(rows[:0]))["outputs"]) == 0
     found = signatures["serving_default"](inputs=tf.constant(rows))
     assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
     ids = signatures["ids"](inputs=tf.constant(rows))
@@ -220,7 +238,7 @@ def test_constraints_that_only_python_can_make_are_refused(constraint):
 
 def test_white_space_of_sentences_is_one_space():
     """`positions=words` counts it as words otherwise; other spaces, as in the last text, are part of a word."""
-    spaced = ["the dog", "the  dog", " the dog ", "the\tdog", "\r the \v\fdog\n", "the\u00a0dog"]
+    spaced = ["the dog", "the  dog", " the dog ", "the\t\u3000dog", "\r the \v\fdog\n", "the\u00a0dog"]
     pieces = SentencePieceEncoder.build(["the dog runs"] * 3, 300)
     problem = ParsingTrees().with_encoders({"inputs": pieces, "targets": TokenEncoder(["NP", "/NP", "NN", "S", "/S"])})
     translator = translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)

@@ -1,7 +1,9 @@
 """ONNX and LiteRT graphs give the same outputs as the run; models that cannot be converted are refused."""
 
+import gzip
 import json
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -26,6 +28,9 @@ from t2t.models.slice_net import SliceNet
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.byte import ByteEncoder
+from t2t.text.language_codes import LanguageCodes
+from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import save_encoders
@@ -45,6 +50,7 @@ T5 = {
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "GELU": lambda: translator_of(letters(), activation="gelu"),
+    "a decoder of other sizes": lambda: translator_of(letters(), num_decoder_heads=1, decoder_filter_size=20),
     "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
     "a language model": lambda: translator_of(letters_alone()),
     "a window": lambda: translator_of(letters(), self_attention_window=4),
@@ -144,7 +150,7 @@ def test_the_script_reads_white_space_as_the_run(tmp_path):
     problem = ParsingTrees().with_encoders({"inputs": pieces, "targets": TokenEncoder(["NP", "/NP", "NN", "S", "/S"])})
     translator = translator_of(problem, positions="words", read_next_word=True, num_hidden_layers=1)
     exported(translator, tmp_path)
-    script, spaced = Model(tmp_path), ["the dog", " the \t dog\n"]
+    script, spaced = Model(tmp_path), ["the dog", " the \t\u3000dog\n"]
     expected = translator.translate(spaced, decode_method="greedy", constrain_output=False)
     assert [script.translate(text) for text in spaced] == [problem.decode_target(best.ids) for (best,) in expected]
     assert script.translate(spaced[0]) == script.translate(spaced[1])
@@ -193,8 +199,7 @@ def test_images_are_answered_as_the_readme_shows(format, tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(made.usage())
     (shown,) = blocks(readme)
-    (tmp_path / "elsewhere").mkdir()
-    done = execute(shown.language, shown.text, tmp_path / "elsewhere")
+    done = execute(shown.language, shown.text, tmp_path)
     assert done.returncode == 0, done.stderr
     ((found,),) = translator.translate_ids([np.zeros((3, 4, 1), np.uint8)], decode_method="greedy", alpha=0.0)
     assert done.stdout.startswith(f"{found.ids} ")
@@ -235,6 +240,67 @@ def test_the_script_refuses_arguments():
     ended = subprocess.run([sys.executable, graph_script.__file__, "lines"], capture_output=True, text=True)
     assert ended.returncode == 2
     assert ended.stderr.startswith("translate.py: argument 'lines': it takes none")
+
+
+ALONE = """
+import runpy, sys
+for name in ("t2t", "tensorflow", "keras", "msgspec", "jax"):
+    sys.modules[name] = None  # as if it were not installed
+runpy.run_path("translate.py", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe that nobody reads")
+def test_the_script_needs_no_library_no_locale_and_nobody_who_reads_all_of_it(recurrent):
+    made, _, folder = recurrent
+    lines, expected = ["a b c", " ", "\u00e9 d", "h\0g"], []
+    for line in lines:
+        ((best,),) = made.translator.translate([line.replace("\0", "")], decode_method="greedy")
+        expected.append(best.text)
+    given = b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode()
+    alone = {"cwd": folder, "env": {"PATH": "", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}}
+    command = [sys.executable, "-I", "-c", ALONE]
+    for content in (given, gzip.compress(given)):
+        done = subprocess.run(command, input=content, capture_output=True, check=True, **alone)
+        assert (done.stdout.decode().split("\n"), done.stderr) == ([*expected, ""], b"")
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **alone
+    ) as one:
+        one.stdin.write(b"a b\n")
+        one.stdin.flush()
+        assert one.stdout.readline()
+        one.stdout.close()
+        assert one.communicate(b"a b\n" * 9)[1] == b""
+        assert one.returncode == -signal.SIGPIPE
+    done = subprocess.run(command, input="a".encode("utf-16"), capture_output=True, **alone)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+
+
+PIECES = SentencePieceEncoder.build(["the dog runs <2de>", "caf\u00e9 <2fr> \u2581"] * 3, 300, ["<2de>", "<2fr>"])
+TABLE = ["<pad>", "</s>", "<unk>", "\u2581the", "\u2581dog", "s", ">>de<<", "<extra_id_1>", "\u2581", "d", "de_DE"]
+ENCODERS = {
+    "words": (TokenEncoder(["the", "dog", "caf\u00e9"]), [3]),
+    "bytes": (ByteEncoder(), []),
+    "pieces": (PIECES, [PIECES.encode("<2de>")[0]]),
+    "a table": (PieceTableEncoder(PIECES.to_bytes(), TABLE), [4]),
+    "a table with sentinels": (PieceTableEncoder(PIECES.to_bytes(), TABLE, sentinels=True), []),
+    "a table with languages": (PieceTableEncoder(PIECES.to_bytes(), TABLE, languages=LanguageCodes({"de_DE": 10})), []),
+}
+
+
+@pytest.mark.parametrize(("encoder", "unspelled"), ENCODERS.values(), ids=ENCODERS)
+def test_the_script_reads_vocabularies_as_the_library(tmp_path, encoder, unspelled):
+    (record,) = save_encoders(tmp_path, {"inputs": encoder}).values()
+    theirs, ours = graph_script.read_vocabulary(tmp_path / record.file, unspelled), encoder.reserving(unspelled)
+    for text in (
+        *("the dog runs", "", "  two  spaces ", "caf\u00e9 \u4e2d \u2581 \u241b1", "a <2de> b", "<2fr><unk></s>"),
+        *(">>de<< the", ">>xx<<the", "dog >>de<<", "<extra_id_1> s <extra_id_1>", "<extra_id_2>", "de_DE the"),
+    ):
+        ids = ours.encode(text)
+        assert theirs.encode(text) == ids, text
+        assert theirs.decode(ids) == ours.decode(ids)
+    written = [number for number in (4, 2, 5, 10, 3) if number < ours.vocab_size]
+    assert theirs.decode(written) == ours.decode(written)
 
 
 def test_a_graph_that_fails_is_no_answer(recurrent, tmp_path):

@@ -82,9 +82,10 @@ def test_commands_write_nothing_to_it(command, flags, about):
                      "transformer_quickstart_range", trials=1),
 ])  # fmt: skip
 def test_functions_write_nothing_to_it(call_of):
+    before = sorted(PACKAGE.rglob("*"))
     with refused(NAME):
         call_of()
-    assert {path.name for path in (PACKAGE / "ende_numbers").iterdir() if path.is_dir()} == {"checkpoints", "vocab"}
+    assert sorted(PACKAGE.rglob("*")) == before
 
 
 def test_its_runs_are_listed(own):

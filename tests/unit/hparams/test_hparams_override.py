@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.errors import UnknownNameError
+from t2t.errors import ArgumentError, UnknownNameError
 from t2t.hparams.override import (
     assigned_names,
     drop_overrides,
@@ -41,6 +41,10 @@ def parse(text, **current):
     # strings hold anything but commas and opening brackets
     ("name=", {"name": ""}), ("name=,steps=4", {"name": "", "steps": 4}), ("name=a=b/c", {"name": "a=b/c"}),
     ("name=two words", {"name": "two words"}), ("name=4", {"name": "4"}), ("name=ü", {"name": "ü"}),
+    # in quotes they hold these, too
+    ("name='a[0-3],b{1,2}'", {"name": "a[0-3],b{1,2}"}), ("steps=1, name = \"it's[\" , rate=2",
+     {"steps": 1, "name": "it's[", "rate": 2.0}), ("name='a'b", {"name": "'a'b"}), ("name=''", {"name": ""}),
+    ("names[0]='a,b'", {"names": ("a,b",)}),
     # names with periods
     ("relu.size=7", {"relu.size": 7}),
     # lists and their elements
@@ -98,6 +102,7 @@ def test_no_new_names_nor_what_is_not_a_number():
     ("sizes[0]=5,sizes[2]=7", "sizes[2]=8,sizes[1]=6", "sizes[0]=5,sizes[2]=8,sizes[1]=6"),
     ("sizes[0]=5,steps=2,sizes[2]=7", "sizes=[1]", "steps=2,sizes=[1]"),
     ("names=[a,b]", "names[0]=c=d", "names=[c=d,b]"),
+    ("name='a[0],b',steps=1", "steps=2", "name='a[0],b',steps=2"),
     # what is malformed stays, to be named
     ("steps=1", "rate=1,rate=2", "steps=1,rate=1,rate=2"), ("steps=1", "rate", "steps=1,rate"),
     ("sizes=[1]", "sizes[0]=2,sizes[0]=3", "sizes=[1],sizes[0]=2,sizes[0]=3"),
@@ -142,6 +147,11 @@ def test_texts_are_joined_whatever_they_end_in_and_values_formatted_as_they_are_
         "steps": -3, "rate": 1e-9, "flag": False, "name": "a=b", "sizes": (7, 8), "rates": (0.1, 1e20), "nothing": (),
     }  # fmt: skip
     assert parse(format_overrides(values)) == values
+    for text in ("a[0-3],b", "it's [", "'a'", '"a,'):
+        assert parse(format_overrides({"name": text})) == {"name": text}
+    for wrong in ({"name": "'a', \"b\""}, {"names": ("a,b",)}):
+        with refused(*wrong, "quotes,", by=ArgumentError):
+            format_overrides(wrong)
 
 
 def test_a_name_is_dropped_as_a_whole_and_by_element():

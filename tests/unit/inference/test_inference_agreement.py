@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import pytest
 
-from t2t.inference.agreement import Agreement, Answers, Demand, Judge, Questions, compare_answers
+from t2t.inference.agreement import EXTRA_LENGTH, Agreement, Answers, Demand, Judge, Questions, compare_answers
 from t2t.inference.fallback import FallbackEngine, PartialEngine
 from t2t.inference.translator import Translator
 from t2t.runs.engines import DEMANDS
@@ -80,6 +80,12 @@ def greedy(letters_translator):
     return sharing(letters_translator, decode_method="greedy")
 
 
+@pytest.fixture(scope="module")
+def fast(greedy, tmp_path_factory):
+    """The same on CTranslate2, with positions for the longest outputs of comparisons."""
+    return fast_of(greedy, tmp_path_factory.mktemp("fast"), longest=LONG + EXTRA_LENGTH)
+
+
 @pytest.fixture
 def judged(greedy):
     """Returns a function that makes a translator of an engine, and the verdicts on it, by these demands."""
@@ -92,11 +98,11 @@ def judged(greedy):
     return make
 
 
-def test_the_same_network_is_taken_and_the_model_answers_once(letters_fast, greedy, judged, caplog):
+def test_the_same_network_is_taken_and_the_model_answers_once(fast, greedy, judged, caplog):
     verdicts, calls = Verdicts(), []
     counted = functools.partial(lambda: calls.append(1) or greedy.model_engine)
-    asked = judged(letters_fast.engine, verdicts, counted)
-    expected = sharing(letters_fast, decode_method="greedy").translate(TEXTS)
+    asked = judged(fast.engine, verdicts, counted)
+    expected = fast.translate(TEXTS)
     assert asked.translate(TEXTS) == expected != greedy.translate(TEXTS), "figures differ a little"
     assert [(one.rows, one.identical, one.near_ties) for one in verdicts.values()] == [(16, 16, 0)] * 2
     assert all(one.difference < EXACT.difference / 5 for one in verdicts.values())
@@ -104,12 +110,12 @@ def test_the_same_network_is_taken_and_the_model_answers_once(letters_fast, gree
     for _ in range(2):
         asked.translate(TEXTS, extra_length=3)  # a limit only cuts
         asked.score([("a", "b")])
-    again = judged(letters_fast.engine, verdicts, counted)
+    again = judged(fast.engine, verdicts, counted)
     assert again.translate(TEXTS) == expected
-    assert again.score([("a", "b")]) == letters_fast.score([("a", "b")])
+    assert again.score([("a", "b")]) == fast.score([("a", "b")])
     other_version = Verdicts()
     other_version.reference = verdicts.reference
-    assert judged(letters_fast.engine, other_version, counted).translate(TEXTS) == expected
+    assert judged(fast.engine, other_version, counted).translate(TEXTS) == expected
     assert len(calls) == asked_once
     assert other_version.keys() == verdicts.keys()
     assert not [line for line in caplog.messages if "does this" in line]
@@ -123,7 +129,7 @@ def test_the_same_network_is_taken_and_the_model_answers_once(letters_fast, gree
     {"self_attention_window": LONG - 2},  # a mask that changes the longest row alone
     {"seed": 6},
 ], ids=str)  # fmt: skip
-def test_another_network_of_the_same_shapes_is_refused(change, letters_fast, greedy, judged):
+def test_another_network_of_the_same_shapes_is_refused(change, greedy, judged):
     """The engine is the model itself with one change, and the weights of the first."""
     other = translator_of(letters(), num_hidden_layers=1, **{k: v for k, v in change.items() if k != "seed"})
     if "seed" not in change:
@@ -147,7 +153,7 @@ def test_an_engine_that_reads_padding_or_finds_other_outputs_is_refused(wrong, g
 
 
 def test_another_engine_is_refused_in_rounded_arithmetic_only_if_it_is_far_off(greedy, judged, tmp_path):
-    rounded = fast_of(greedy, tmp_path, "int8")
+    rounded = fast_of(greedy, tmp_path, "int8", LONG + EXTRA_LENGTH)
     exact, about = Verdicts(), Verdicts()
     asked = judged(rounded.engine, exact)
     assert asked.score([("a", "b")]) == greedy.score([("a", "b")])
@@ -155,8 +161,8 @@ def test_another_engine_is_refused_in_rounded_arithmetic_only_if_it_is_far_off(g
     assert asked.score([("a", "b")]) == rounded.score([("a", "b")]) != greedy.score([("a", "b")])
 
 
-def test_lists_of_outputs_are_those_of_the_model(letters_fast, greedy, judged):
-    asked = judged(letters_fast.engine)
+def test_lists_of_outputs_are_those_of_the_model(fast, greedy, judged):
+    asked = judged(fast.engine)
     for n_best in (2, 3):
         assert asked.translate(TEXTS, n_best, beam_size=3, decode_method="beam") == greedy.translate(
             TEXTS, n_best, beam_size=3, decode_method="beam"

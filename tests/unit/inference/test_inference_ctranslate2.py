@@ -1,12 +1,14 @@
 """CTranslate2 gives the outputs of TensorFlow; its conversions; TensorFlow handles what it cannot."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from t2t.decoding.penalties import gnmt, power
+from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.inference.agreement import Agreement, Answers, Questions, Reference
 from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, UNUSED_S, ConversionCache, ConvertedModel
 from t2t.inference.ctranslate2.conversion import write_model
@@ -335,6 +337,16 @@ def test_what_the_users_cache_has_not_used_for_long_is_removed(load, cache, run,
     load(cache(fingerprint="used"))
     load(cache(fingerprint="new"))
     assert [folder.exists() for folder in folders] == [False, True, True]
+
+
+def test_while_another_process_makes_it_the_conversion_is_temporary(load, cache, run, of_user, conversions):
+    folder = load(cache())
+    shutil.rmtree(folder)
+    with exclusive_lock(lock_beside(folder)):
+        other = load(cache())
+        assert not other.exists()
+    assert load(cache()) == folder
+    assert (len(conversions), of_user.exists()) == (3, False)
 
 
 def test_where_nothing_can_be_written_the_conversion_is_temporary(load, cache, run, of_user):

@@ -311,7 +311,8 @@ def test_a_blank_input_has_a_blank_output_and_the_others_their_own(translator, n
         assert_same(found, translator.translate_ids(translator.encode(texts), n_best, on_done=done.append, **changes))
         assert sum(done) == 5
         assert_same(found, list(translator.stream(texts, n_best, window=2, **changes)))
-    assert translator.translate(["\t", "\u3000"]) == [[NOTHING], [NOTHING]], "though they have ids"
+    assert translator.translate(["\t", "\u3000", "\0"]) == [[NOTHING]] * 3, "though they have ids"
+    assert_same(translator.translate(["a\0b \0c"]), translator.translate(["ab c"]))
 
 
 def test_with_text_it_decides_what_is_blank_not_the_ids(translator):

@@ -125,7 +125,7 @@ def test_every_option_has_its_filter_whose_reason_has_its_value():
 
 @pytest.mark.parametrize(("option", "value", "allowed"), [
     *(("filter_length_ratio", -1.0, 0), ("filter_min_words", -1, 0), ("filter_letters", 1.5, 1.0)),
-    *(("filter_duplicates", "both", "source"), ("filter_language", "yes", "bool")),
+    *(("filter_duplicates", "both", "source"), ("filter_language", "yes", "True")),
 ])  # fmt: skip
 def test_values_that_no_option_has(option, value, allowed):
     with refused(f"{option}={value!r}:", allowed):

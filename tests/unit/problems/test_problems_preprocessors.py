@@ -128,7 +128,7 @@ def test_text_is_sampled_where_the_option_says_so():
     assert len({one.tobytes() for one in made}) > 1
     with refused("subword_sampling:", "sentencepiece", "byte"):
         Sampled(subword_sampling=0.5).with_encoders(dict.fromkeys(both, ByteEncoder())).preprocessors()
-    for wrong, allowed in (("1", "float"), (1.5, 1.0), (-0.1, 0.0)):
+    for wrong, allowed in (("1", "number"), (1.5, 1.0), (-0.1, 0.0)):
         with refused(f"subword_sampling={wrong!r}", allowed):
             Sampled(subword_sampling=wrong)
 

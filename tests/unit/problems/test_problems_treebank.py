@@ -235,7 +235,7 @@ def test_a_missing_tag_moves_no_other_from_its_word_and_a_mark_has_its_own(words
 
 
 def test_a_bracket_in_a_word_is_written_as_treebanks_do():
-    assert words_of(" a  (b)\tc\u00a0d ") == ["a", "-LRB-b-RRB-", "c\u00a0d"]
+    assert words_of(" a  (b)\tc\u00a0d \u3000e") == ["a", "-LRB-b-RRB-", "c\u00a0d", "e"]
     assert str(restored(words_of("("), "S NN /S")) == "(TOP (S (NN -LRB-)))"
 
 

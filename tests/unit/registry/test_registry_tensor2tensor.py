@@ -46,6 +46,21 @@ SETS_OF_103 = """
 """
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("imagetransformer_b10l_dr03_moe_tpu", "image_transformer"), ("mtr_lm_dense_0_h1_16", "--worker_gpu"),
+        ("adaptive_universal_transformer_global_base", "universal_transformer"),
+        ("transformer_base_bs10", "transformer_cmlm"), ("xmoe2_v1_l4k", "transformer_moe"),
+        ("next_frame_sv2p_tiny", "transformer_video"), ("rlmb_base_stochastic_discrete", "reinforcement"),
+        ("mqp_ende_h8_kv16_ff6784", "--registry_help=hparams"), ("lstm_asr_v1", "--registry_help=lstm"),
+    ],
+)  # fmt: skip
+def test_a_set_of_a_family_of_theirs_is_refused_with_what_there_is_here(name, advice):
+    with refused(name, advice):
+        HPARAMS.get(name)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_alias_has_a_target_other_names_are_missing_and_advice_names_what_is_registered(kind):
     registry, theirs = KINDS[kind]

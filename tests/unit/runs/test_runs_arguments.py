@@ -16,9 +16,9 @@ from tests.readme import ROOT
 
 COMMANDS_ALONE = {
     "checkpoints", "compare_engine", "constraints_file", "decode_from_file", "decode_to_file", "decode_window",
-    "dry_run", "exclude_problems", "from", "generate_data", "merge", "model_dir", "n", "output_format", "plot",
-    "registry_help", "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step", "t2t_dir",
-    "target_prefix_file", "target_space_id", "track", "train_language", "unknown_dictionary",
+    "dry_run", "exclude_problems", "from", "generate_data", "merge", "model_dir", "n", "num_concurrent_processes",
+    "output_format", "plot", "registry_help", "schedule", "sentencepiece_model", "shard", "shared_vocab_file", "step",
+    "t2t_dir", "target_prefix_file", "target_space_id", "track", "train_language", "unknown_dictionary", "zoo_dir",
 }  # fmt: skip
 """Flags that are not arguments of any function, including flags of commands without a function."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
@@ -61,7 +61,7 @@ def test_a_misspelt_argument_is_one_line_with_the_nearest(call, about):
     (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x' dict"),
     (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x'] dict"),
     (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hidden_size=None NoneType"),
-    (lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}), "frozen_weights='a,b' str"),
+    (lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,'\""}), "frozen_weights= str"),
     (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3"),
     (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0 1"),
     (lambda: t2t.export_model("x", ""), "export_dir"),

@@ -152,7 +152,7 @@ def test_questions_are_kept_sentences_their_beginnings_and_pairs_or_random_ids(s
 def test_what_a_missing_ctranslate2_would_have_saved_is_said_after_long_jobs_that_it_supports(shared, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     auto = EngineChoice("auto")
-    assert "60 of 100 s" in speed_advice(auto, shared, 100.0)
+    assert "50 of 100 s" in speed_advice(auto, shared, 100.0)
     other = translator_of(letters(), self_attention_window=4)
     sampling = sharing(shared, decode_method="sample")
     for choice, translator, seconds in (

@@ -10,11 +10,12 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.data.generate import generate
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
-from t2t.runs.data import open_data
+from t2t.runs.data import open_data, open_run_data
 from t2t.runs.names import Request, Resolved, get_problem, resolve
 from t2t.runs.recording import changeable_fields, record_of
 from t2t.runs.resuming import check_same_beginning, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.runs.settings import Settings
+from t2t.specs.constants import DEV
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
 from tests.sealed_files import edited
@@ -169,12 +170,12 @@ HPARAMS = transformer_tiny().freeze()
 def made(tmp_path):
     """Returns a function that makes data from a text file, and returns it, opened, with the record of a run on it."""
 
-    def make(folder, text="a b\nc d\n"):
+    def make(folder, text="a b\nc d\n", **more):
         folder = tmp_path / folder
         folder.mkdir()
         (folder / "text").write_text(text)
         names = ("train_source", "train_target", "dev_source", "dev_target")
-        options = {"vocab_kind": "byte", **dict.fromkeys(names, f"{folder}/text")}
+        options = {"vocab_kind": "byte", **more, **dict.fromkeys(names, f"{folder}/text")}
         request = Request(
             problem="text2text_files", model="transformer", hparams_set="transformer_tiny", problem_options=options,
             data_dir=f"{folder}/data",
@@ -185,6 +186,22 @@ def made(tmp_path):
         return data, record_of(Resolved(request, Transformer, HPARAMS, HPARAMS, []), [data], {}, Settings(seed=5))
 
     return make
+
+
+def test_a_run_reads_other_data_with_its_vocabulary_read_in_the_same_way(made, tmp_path, caplog):
+    data, base = made("base", filter_max_words=9)
+    tuned = made("tuned", "e f\n", source_language="en")[1]
+    made("french", source_language="fr")
+    for name, record in (("base", base), ("tuned", tuned)):
+        run = RunDir.create(tmp_path / f"run_{name}", record, data.problem.encoders)
+        for other, examples in (("base", 2), ("tuned", 1)):
+            caplog.clear()
+            with caplog.at_level("INFO", "t2t"):
+                opened = open_run_data(run, f"{tmp_path}/{other}/data", record.problem, DEV)
+            assert opened.manifest.splits[DEV].examples == examples
+            assert bool(caplog.messages) == (other != name)
+    with refused(f"{tmp_path}/french/data/text2text_files", "source_language:", "'en',", "'fr'"):
+        open_run_data(run, f"{tmp_path}/french/data", record.problem, DEV)
 
 
 @pytest.mark.parametrize("kept", ["fingerprint", "former_fingerprint"])

@@ -1,6 +1,7 @@
 """The server's routes, requested as by clients."""
 
 import asyncio
+import base64
 import bz2
 import gzip
 import json
@@ -39,12 +40,14 @@ def expected_of(translator, n_best):
 
 def test_predictions_by_rows_and_by_columns_are_those_of_the_translator(client, translator):
     expected = expected_of(translator, 2)
-    for instances in (TEXTS, [{"text": text} for text in TEXTS]):
+    b64 = [{"text": {"b64": base64.b64encode(text.encode()).decode()}} for text in TEXTS]
+    for instances in (TEXTS, [{"text": text} for text in TEXTS], b64):
         answer = client.post("/v1/models/pairs:predict", json={"instances": instances})
         rows = answer.json()["predictions"]
         assert [list(zip(row["outputs"], row["scores"], strict=True)) for row in rows] == expected
-    for inputs in (TEXTS, {"text": TEXTS}):
-        asked = {"inputs": inputs, "signature_name": "serving_default"}
+    packed = [{"b64": base64.b64encode(text.encode()).decode()} for text in TEXTS]
+    for inputs in (TEXTS, {"text": TEXTS}, packed, {"text": packed}):
+        asked = {"inputs": inputs, "signature_name": "" if inputs is packed else "serving_default"}
         found = client.post("/v1/models/pairs/versions/40:predict", json=asked).json()["outputs"]
         columns = zip(found["outputs"], found["scores"], strict=True)
         assert [list(zip(*row, strict=True)) for row in columns] == expected
@@ -66,7 +69,7 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
 
 def test_the_response_on_the_page_has_this_form():
     (shown,) = [one.text for one in blocks(ROOT / "docs/serving.md") if one.language == "json"]
-    best = Hypothesis("einundzwanzig Katzen", (), -0.3417, -0.5179)
+    best = Hypothesis("einundzwanzig Katzen", (), -0.3418, -0.5180)
     assert json.loads(shown) == translations("ende", [Answer([best], cut=False)], is_one=True)
 
 
@@ -145,6 +148,11 @@ def test_what_is_served_is_told_as_both_interfaces_expect(client):
     version = client.get("/v1/models/letters/versions/40").json()
     assert version == {"model_version_status": [state]}
     assert client.get("/v1/models/letters").json() == version | named["data"][0]
+    described = client.get("/v1/models/letters/metadata").json()
+    assert described["model_spec"] == {"name": "letters", "signature_name": "", "version": "40"}
+    (signature,) = described["metadata"]["signature_def"]["signature_def"].values()
+    row = client.post("/v1/models/letters:predict", json={"instances": ["a"]}).json()["predictions"][0]
+    assert (set(signature["inputs"]), set(signature["outputs"])) == ({"text"}, set(row) - {"finish_reasons"})
     alone = client.get("/v1/models/alone").json()
     assert (alone["id"], alone["object"], alone["model_version_status"][0]["version"]) == ("alone", "model", "3")
     assert client.get("/healthz").json() == {"status": "ok", "models": MODELS}

@@ -24,9 +24,11 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from uvicorn.server import ServerState
 
+from t2t.serving.app import build_app
 from t2t.serving.connections import RESERVED_FILES, ConnectionLimits, LimitedProtocol
 from t2t.serving.origins import OriginCheck
 from t2t.serving.server import allowed_hosts, open_socket
+from t2t.serving.service import Service
 from tests.waiting import join_all, start_thread, wait_until
 
 PROGRAM = """
@@ -394,6 +396,18 @@ def test_pages_of_other_origins_are_refused_and_programs_own_pages_and_links_are
     assert answer.status_code == status
     assert answer.text == "done" if status == 200 else answer.json().keys() == {"error"}
     assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(("origin", "status"), [("https://page.example", 200), ("https://other.example", 403)])
+def test_pages_of_an_origin_that_is_allowed_may_ask(origin, status):
+    with TestClient(
+        build_app(Service([]), OWN, origins=["https://page.example"]), base_url="http://127.0.0.1"
+    ) as client:
+        asked = {"origin": origin, "sec-fetch-site": "cross-site"}
+        preflight = {**asked, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+        for answer in (client.options("/translate", headers=preflight), client.get("/healthz", headers=asked)):
+            assert answer.status_code == status
+            assert answer.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
 
 
 def test_any_name_is_answered_where_others_reach_it_but_no_other_origin():

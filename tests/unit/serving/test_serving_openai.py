@@ -42,6 +42,13 @@ def test_a_prompt_is_searched_as_the_run_does(client, translator):
     assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": length, "total_tokens": 3 + length}
 
 
+def test_each_prompt_has_as_many_choices_as_are_asked_for(client, translator):
+    prompts = ["", "a b", "c"]
+    choices = client.post(COMPLETIONS, json={"prompt": prompts, "n": 2}).json()["choices"]
+    expected = [one.text for row in translator.translate(prompts, 2) for one in (row * 2)[:2]]
+    assert [(one["index"], one["text"]) for one in choices] == list(enumerate(expected))
+
+
 def test_the_last_message_of_the_user_is_answered(client, translator):
     messages = [{"role": "system", "content": "Translate."}, *message("h"), {"role": "assistant", "content": "g"}]
     parts = [{"type": "text", "text": "a b"}, {"type": "text", "text": " c"}]
@@ -72,6 +79,27 @@ def test_outputs_hold_what_a_request_asks_for(client, translator):
     assert [one["outputs"][0]["text"] for one in plain] == both
     limited = client.post(COMPLETIONS, json={"prompt": "a", "max_tokens": 2, "constraints": ["h g f e"]}).json()
     assert "h g f e" in limited["choices"][0]["text"]
+
+
+@pytest.mark.parametrize("model", ["letters", "alone", "bytes"])
+def test_an_output_ends_before_a_stop_and_may_begin_with_its_prompt(client, model):
+    """Streamed or not; a stop of several characters may come in several pieces."""
+    whole = client.post(COMPLETIONS, json={"model": model, "prompt": "a b", "temperature": 0}).json()["choices"][0][
+        "text"
+    ]
+    stop = whole[len(whole) // 2 :][:3]
+    expected = whole[: whole.index(stop)]
+    asked = {"model": model, "prompt": "a b", "temperature": 1e-6, "stop": [stop, "none"], "echo": True, "n": 2}
+    found = client.post(COMPLETIONS, json=asked).json()
+    assert [(one["text"], one["finish_reason"]) for one in found["choices"]] == [("a b" + expected, "stop")] * 2
+    *events, _ = events_of(client.post(COMPLETIONS, json={**asked, "stream": True}))
+    check_chunks(list(map(json.loads, events)), found, is_chat=False)
+
+
+def test_as_many_outputs_as_are_asked_for_have_a_beam(client, translator):
+    choices = client.post(COMPLETIONS, json={"prompt": "a b", "n": 5}).json()["choices"]
+    (expected,) = translator.translate(["a b"], 5, beam_size=5)
+    assert [one["text"] for one in choices] == [one.text for one in expected]
 
 
 def test_a_language_model_gives_what_it_adds_to_the_prompt_at_most_max_tokens(client, continuer):

@@ -154,6 +154,7 @@ MISTAKES = [
     (ROWS, {"instances": ["a"], "signature_name": "x"}, 400, "'x' serving_default;"),
     (ROWS, {"instances": ["a"], "n_best": 2, "constraints": ["c"]}, 400,
      "'constraints' signature_name, instances, inputs"),
+    (ROWS, {"instances": [{"b64": "?"}]}, 400, "instances: b64 base64"),
     (ROWS, {"inputs": ["a"], "text": None}, 400, "'text' signature_name, instances, inputs"),
     (ROWS, {"instances": ["a"] * 7}, 413, "7 6;"),
     (ROWS, {"instances": ["a" * 5000]}, 413, "4,000"),
@@ -199,14 +200,15 @@ MISTAKES = [
     (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt:"),
     *((COMPLETIONS, {"prompt": "a", **more}, status, about) for more, status, about in (
         ({"model": "letter"}, 404, "'letter' letters"),
-        ({"stop": ["."]}, 400, "stop=['.']:"),
+        ({"stop": [3]}, 400, "stop [3]:"),
+        ({"stop": list("abcde")}, 400, "stop: 5 4;"),
         ({"logprobs": 3}, 400, "logprobs=3:"),
         ({"avoid": "b"}, 400, "avoid 'b':"),
         ({"regex": "b"}, 400, "'regex'"),
         ({"model": "alone", "avoid": ["b"]}, 400, "constraints: letters_alone"),
         ({"colour": 3}, 400, "'colour' prompt, model, n"),
         ({"max_tokens": 0}, 400, "max_tokens 0:"),
-        ({"n": 9}, 400, "n_best=9: 3 1"),
+        ({"n": 9}, 400, "beam_size=9: 5"),
         ({"n": 9, "temperature": 1}, 400, "n_best=9: 5"),
         ({"temperature": "hot"}, 400, "temperature 'hot':"),
         ({"top_p": 2}, 400, "sampling_top_p=2.0: 1.0"),
@@ -237,6 +239,8 @@ def test_mistakes_are_answered_in_one_line(client, path, body, status, about):
     (error,) = answer.json().values()
     if path in (COMPLETIONS, CHAT):
         assert error["type"] == "invalid_request_error"
+        is_named = about.partition(" ")[0].strip("':").partition("=")[0].partition("'")[0] in body
+        assert not is_named or error["param"] in body
         error = error["message"]
     assert answer.status_code == status
     assert "\n" not in error
@@ -259,6 +263,7 @@ def test_a_version_is_named_by_its_step_alone(client, version):
         ("POST", PLAIN, {"content": "{"}, 400),
         ("GET", PLAIN, {}, 405),
         ("GET", "/nowhere", {}, 404),
+        ("POST", "/v1/embeddings", {}, 404),
         ("GET", "/healthz", {"headers": {"host": "evil.example"}}, 400),
         ("GET", COMPLETIONS, {}, 405),
         ("POST", CHAT, {"headers": {"origin": "https://evil.example"}}, 403),
@@ -270,4 +275,4 @@ def test_other_refusals_have_the_form_of_their_route_too(client, method, path, s
     answer = client.request(method, path, **sent)
     (error,) = answer.json().values()
     assert answer.status_code == status
-    assert isinstance(error, dict if path in (COMPLETIONS, CHAT) else str)
+    assert isinstance(error, dict if path in (COMPLETIONS, CHAT, "/v1/embeddings") else str)

@@ -49,6 +49,7 @@ def test_texts_become_ids_and_come_back_and_the_file_holds_codes_and_pieces(tmp_
     encoder = BpeEncoder(PAPER, PIECES)
     assert encoder.encode("lower  low\tlx") == [3, 4, 5, 6, 2]
     assert encoder.encode("</s>") == [2, 2, 2, 2]
+    assert encoder.encode("low\u00a0low\u3000er") == [3, 2, 5, 4], "U+00A0 is part of a word, as for subword-nmt"
     assert encoder.decode([3, 4, 5, 1, 6]) == "lower low"
     assert encoder.decode([5, 3]) == encoder.certain_text([5, 3]) == "low low"
     assert encoder.decode([2]) == "<unk>"

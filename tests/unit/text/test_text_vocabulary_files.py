@@ -2,6 +2,8 @@
 
 import gzip
 import pickle
+import re
+import subprocess
 
 import pytest
 
@@ -127,3 +129,14 @@ def test_a_subword_vocabulary_that_is_read_can_be_saved_under_its_fingerprint(tm
     theirs = read_vocabulary(tmp_path / "theirs")
     assert SubwordEncoder.load(tmp_path / "ours").fingerprint == theirs.fingerprint
     assert theirs.encode("one cat, UND") == BUILT["subword"].encode("one cat, UND"), "ids do not depend on quotes"
+
+
+@pytest.mark.parametrize("content", ["one 12\ntwo 7\n", "one\t-2.5\ntwo\t-3e1\n", "<pad>\n<EOS>\none 5\ntwo 3\nUNK"])
+def test_words_with_counts_are_refused_with_a_command_whose_list_is_read(content, tmp_path):
+    (tmp_path / "dict.txt").write_text(content)
+    with refused(tmp_path / "dict.txt", "<pad>", "<EOS>", "UNK:") as error:
+        read_vocabulary(tmp_path / "dict.txt")
+    subprocess.run(re.search(r"{ .* }.*", str(error.value))[0], shell=True, check=True, cwd=tmp_path)
+    assert read_vocabulary(tmp_path / "words.txt").encode("two one else") == (
+        WordListEncoder((tmp_path / "words.txt").read_text().split()).encode("two one UNK")
+    )

@@ -6,7 +6,7 @@ from t2t.problems.treebank.linearisation import words_of
 from t2t.specs.constants import UNK_ID
 from t2t.text import ENCODER_CLASSES, stored_class
 from t2t.text.byte import ByteEncoder
-from t2t.text.label import LabelEncoder, listed
+from t2t.text.label import LabelEncoder, listed, warn_of_same_looks
 from t2t.text.shared import shared_ids
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
@@ -88,6 +88,13 @@ def test_a_class_is_its_place_in_the_list_and_no_id_is_reserved():
     assert "bad" in encoder
     assert "worse" not in encoder
     assert ["bad"] not in encoder
+
+
+def test_classes_that_look_the_same_are_warned_of(caplog):
+    warn_of_same_looks(["so so", "so", "soso", "so\u00a0so"])
+    (said,) = caplog.messages
+    assert "'so so'" in said
+    assert r"'so\xa0so'" in said
 
 
 def test_a_file_gives_them_back(tmp_path):

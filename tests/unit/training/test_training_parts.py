@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import types
 
 import keras
 import numpy as np
@@ -18,7 +19,7 @@ from t2t.training import loss_scale
 from t2t.training.cost import UpdateCost, update_cost
 from t2t.training.engine_choice import training_engine
 from t2t.training.loss_scale import LossScale
-from t2t.training.memory import estimate, memory_limit, peak_memory
+from t2t.training.memory import estimate, memory_limit, peak_memory, used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.tensorflow.distribute import build_strategy
@@ -183,6 +184,12 @@ def test_the_memory_of_a_container_is_that_of_its_control_group(name, path, limi
     of_machine = memory_limit(tmp_path / "none")
     assert memory_limit(tmp_path) == (limit if limit == 1000 and not path.startswith("cpu/") else of_machine)
     assert 2**20 < peak_memory() < of_machine
+
+
+def test_memory_that_a_device_does_not_tell_is_none():
+    devices = types.SimpleNamespace(names=["CPU:0"], are_gpus=True)
+    assert training_engine().device_memory("CPU:0")[0] == 0
+    assert "CPU:0" in used_memory(devices)
 
 
 # === Cost, against a count by hand, product by product ===

@@ -2,6 +2,8 @@
 // Questions to the server, and what is said of those that fail.
 (function (insight) {
   const TOO_LATE = 504;
+  const MOST_TRIES = 10;
+  const PAUSE_MS = 1000;
 
   // Returns the JSON of an address: by POST where there is data. The error of a refusal has its status.
   insight.ask = async function (path, data) {
@@ -36,16 +38,19 @@
   const refusal = (response, answer) =>
     Object.assign(new Error(answer.error || response.statusText), { status: response.status });
 
-  // Loads a model, which may take longer than a request does; loading goes on meanwhile.
-  insight.load = async function (system) {
-    for (;;) {
+  // Asks for what may take longer than a request does, some times: the server goes on meanwhile, and keeps the answer.
+  insight.askPatiently = async function (path, data) {
+    for (let tries = 1; ; tries++) {
       try {
-        return await insight.ask("/insight/load", system);
+        return await insight.ask(path, data);
       } catch (error) {
-        if (error.status !== TOO_LATE) throw error;
+        if (error.status !== TOO_LATE || tries === MOST_TRIES) throw error;
       }
+      await new Promise((resume) => setTimeout(resume, PAUSE_MS));
     }
   };
+
+  insight.load = (system) => insight.askPatiently("/insight/load", system);
 
   insight.complaint = (error) => insight.element("p", { class: "note error", role: "alert" }, error.message);
 })((window.insight = window.insight || {}));

@@ -2,19 +2,6 @@
 // What a model answers to a picture or a sound of the data, and what in a picture its answer rests on.
 (function (insight) {
   const { element, shape, address, number } = insight;
-  const TOO_LATE = 504;
-
-  // Asks until the model is loaded, which may take longer than a request does.
-  async function ask(path, data) {
-    for (;;) {
-      try {
-        return await insight.ask(path, data);
-      } catch (error) {
-        if (error.status !== TOO_LATE) throw error;
-      }
-    }
-  }
-
   // A picture under cells that are the darker, the more the answer rests on them.
   function overlay(found, url) {
     const { height, width, cell, drops } = found;
@@ -59,7 +46,7 @@
     async function showMap(asked, found, where) {
       where.replaceChildren(element("p", { class: "note" }, "Covering parts of the picture \u2026"));
       try {
-        const map = await ask("/insight/occlusion", asked);
+        const map = await insight.askPatiently("/insight/occlusion", asked);
         where.replaceChildren(saliency(map, found.inputs.url));
       } catch (error) {
         where.replaceChildren(insight.complaint(error));
@@ -94,7 +81,7 @@
         place.setAttribute("aria-busy", "true");
         place.replaceChildren();
         try {
-          const found = await ask("/insight/example", asked);
+          const found = await insight.askPatiently("/insight/example", asked);
           if (own !== turn) return;
           said.textContent = `${system.run} after ${insight.count(found.step)} updates, example ${insight.count(asked.example)} of ${insight.count(found.total)} of ${found.problem}, ${asked.split}`;
           await draw(asked, found);

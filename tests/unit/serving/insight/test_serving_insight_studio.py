@@ -45,7 +45,7 @@ def test_two_runs_of_one_name_are_told_apart_and_a_damaged_one_is_in_the_table(t
     other = str(tmp_path / "b/run")
     assert runs.names() == ["run", other]
     (tmp_path / "b/run/run.json").write_text("{}")
-    rows = {one.run: one for one in runs.overview()}
+    rows = {one.run: one for _, one in runs.overview()}
     assert rows[other].state == "damaged"
     assert (rows["run"].state, rows["run"].step, rows["run"].of) == ("finished", 300, 300)
     assert rows["run"].tokens_per_second > 0
@@ -60,6 +60,15 @@ def test_runs_whose_names_are_not_utf_8_are_in_the_table(tmp_path):
     assert r"bad\udcfe" in rows[0]["error"]
     json.dumps(rows, ensure_ascii=False).encode()  # as Starlette does
     assert runs.run(r"\udcff").path == tmp_path / os.fsdecode(b"\xff")
+
+
+def test_a_run_that_is_deleted_is_missing_in_the_table(tmp_path):
+    write_runs(tmp_path, 2, 1)
+    for seconds in (math.inf, 0.0):
+        runs = RunFolders({}, [tmp_path], look_again_s=seconds)
+        first, *others = runs.names()
+        shutil.rmtree(runs.place(first).path)
+        assert [one["run"] for one in runs_answer(SimpleNamespace(runs=runs), {})["runs"]] == others
 
 
 def test_a_record_that_changes_is_read_again_and_figures_go_on(tmp_path):
@@ -166,10 +175,13 @@ def test_examples_need_data_that_was_named(loads):
 def test_hparams_that_differ_are_marked_those_that_a_run_lacks_are_null_and_a_section_stands_in_one_piece(tmp_path):
     first = write_run(tmp_path / "a", 1, learning_rate=0.5).record
     second = write_run(tmp_path / "b", 1, learning_rate=0.25).record
+    for record in (first, second):
+        record.hparams["model"]["label_smoothing"] = math.nan
     second.hparams["model"]["another"] = 1
     del second.hparams["model"]["num_heads"]
     found = hparams_json({"a": first, "b": second})
     assert found["runs"] == ["a", "b"]
+    json.dumps(found, allow_nan=False)
     rows = {(row["section"], row["name"]): row for row in found["rows"]}
     assert rows["schedule", "learning_rate"]["values"] == [0.5, 0.25]
     assert rows["model", "num_heads"]["values"] == [first.hparams["model"]["num_heads"], None]
