@@ -28,8 +28,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
     """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
 
     `language`, the code of both sides' language, chooses the tokenizer, see `bleu_tokenizer`. Options are sacreBLEU's,
-    e.g. `tokenize="intl"`, `lowercase=True`; by default the language's tokenizer, cased. `more_references` holds lists of
-    further references.
+    e.g. `tokenize="intl"`, `lowercase=True`; by default the language's tokenizer, cased. `more_references` holds lists
+    of further references.
 
     Raises:
         UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
