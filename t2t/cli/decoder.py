@@ -243,7 +243,7 @@ def _refuse_unread(values: flags.FlagValues) -> None:
         refuse_flags(values, ["decode_window"], "only files are read by windows")
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
-        read = ("output_format", "token_scores") if values.token_scores else ()
+        read = ("output_format", "token_scores") if values.token_scores and values.output_format == "jsonl" else ()
         searched = [name for name in (*unread, *WORD_FLAGS) if name not in read]
         refuse_flags(values, searched, "--score_file searches nothing")
     if values.align_file:
