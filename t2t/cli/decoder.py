@@ -39,7 +39,7 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
-from t2t.inference.engine_choice import AUTO
+from t2t.inference.engine_choice import AUTO, TENSORFLOW
 from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
@@ -224,6 +224,8 @@ def _check(values: flags.FlagValues) -> None:
     checked_beam_options(values)
     if values.output_format == PHARAOH:
         values.alignments = True
+    if (values.align_file or values.attention_to_html) and not values["engine"].present:
+        values.engine = TENSORFLOW  # the model itself is looked into
     if source := values.decode_from_file or values.score_file or values.align_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:

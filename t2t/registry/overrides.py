@@ -8,6 +8,7 @@ the annotation of the method that it overrides.
 import contextlib
 import dataclasses
 import difflib
+import enum
 import functools
 import inspect
 import logging
@@ -220,7 +221,8 @@ def _check_value(cls: type, name: str, value: Any, inherited: Any) -> None:
     elif isinstance(inherited, tuple) and inherited:
         kinds = tuple({type(element) for element in inherited if element is not None})
         elements = value if isinstance(value, tuple | list) else ()
-        wrong = [one for one in elements if kinds and one is not None and not isinstance(one, kinds)]
+        members = [member for kind in kinds if issubclass(kind, enum.Enum) for member in kind]  # a StrEnum's are texts
+        wrong = [one for one in elements if not (one is None or isinstance(one, kinds) or one in members)]
         if (not isinstance(value, tuple | list) and not hasattr(value, "__get__")) or wrong:
             listed = " or ".join(sorted(kind.__name__ for kind in kinds)) or "values"
             raise _wrong(
