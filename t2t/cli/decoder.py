@@ -87,7 +87,8 @@ these. --replace_unknown replaces an unknown word by that input word, or by its 
 the previous pieces: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
 
 --score_file takes lines of source TAB target; for a language model only the target. It writes the log-probability of
-each target, end of sequence included: natural logarithm, six decimals; nan for a target that is too long. --align_file
+each target, end of sequence included: natural logarithm, six decimals; nan for a target that is too long; with
+--token_scores --output_format=jsonl a line {"log_prob": -2.5, "tokens": [["_Haus", -0.2], ...]}. --align_file
 takes the same lines and writes word alignments, 0-0 1-2: for each target word the source word that the model attends to
 most while predicting it, counted from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
 
@@ -242,7 +243,9 @@ def _refuse_unread(values: flags.FlagValues) -> None:
         refuse_flags(values, ["decode_window"], "only files are read by windows")
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
-        refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
+        read = ("output_format", "token_scores") if values.token_scores else ()
+        searched = [name for name in (*unread, *WORD_FLAGS) if name not in read]
+        refuse_flags(values, searched, "--score_file searches nothing")
     if values.align_file:
         refuse_flags(
             values, (*unread, "alignments", "replace_unknown", "token_scores"), "--align_file aligns what is given"
