@@ -9,7 +9,7 @@ from t2t.cli.bleu_folder import CASED, UNCASED, VARIANTS, Events, score_folder, 
 from t2t.cli.common import command, command_flags
 from t2t.cli.config import refuse_flags
 from t2t.cli.help import FILES, flag_group
-from t2t.cli.pairs import read_all, read_pairs
+from t2t.cli.pairs import read_all, read_more_references, read_pairs, split_references
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -26,6 +26,7 @@ Prints sacreBLEU's score with its signature. The two files correspond line by li
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
+    %s --translation=test.decodes --reference=test.de.0,test.de.1       (two references of each line)
     %s --translation=test.decodes --reference=test.zh --language=zh     (Chinese tokenizer)
     %s --translations_dir=translations --reference=dev.de --event_dir=events  (a folder)
 
@@ -56,7 +57,7 @@ def build_flags(values: flags.FlagValues) -> None:
     """Defines the flags; metric options keep sacreBLEU's names."""
     with flag_group(values, FILES) as define:
         define.string("translation", "", "File of translations, plain or gzip; - for standard input.")
-        define.string("reference", "", "File of references, plain or gzip.")
+        define.string("reference", "", "File of references, plain or gzip; several with commas.")
         define.string("translations_dir", "", "Scores every file <name>-<step> of this folder, see t2t-translate-all.")
         define.integer("min_steps", 0, "Skips files of checkpoints with fewer updates.", lower_bound=0)
         define.float("wait_minutes", 0.0, "Minutes to wait for another file before ending.", lower_bound=0.0)
@@ -127,7 +128,15 @@ def main(values: flags.FlagValues) -> int:
         other = "--paired" if values.paired else "--all_tokenizations"
         refuse_flags(values, ("bleu_variant",), f"with {other}, --lowercase chooses the case")
     bleu_options = _bleu_options(values)
-    translations, references = read_pairs(values.translation, values.reference)
+    names = split_references(values.reference)
+    if len(names) > 1:
+        refuse_flags(
+            values, ("paired", "all_tokenizations", "metrics"), f"--reference={values.reference} names several, which "
+            f"BLEU, --chrf and --ter read",
+        )  # fmt: skip
+    translations, references = read_pairs(values.translation, names[0])
+    more = read_more_references(values.translation, len(translations), names)
+    bleu_options |= more
     if values.paired:
         options = {"bleu": {"tokenize": bleu_tokenizer(values.language or ""), **bleu_options}}
         options |= {"chrf": chrf_options} if values.chrf else {}
@@ -143,9 +152,9 @@ def main(values: flags.FlagValues) -> int:
         scores = score_variants((translations, references), values.language or "", bleu_options, _variants(values))
         print(*scores.values(), sep="\n")
     if values.chrf:
-        print(chrf(translations, references, **chrf_options))
+        print(chrf(translations, references, **chrf_options, **more))
     if values.ter:
-        print(ter(translations, references, **ter_options))
+        print(ter(translations, references, **ter_options, **more))
     for score in registered:
         print(score)
     return 0

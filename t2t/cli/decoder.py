@@ -39,7 +39,7 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
-from t2t.inference.engine_choice import AUTO
+from t2t.inference.engine_choice import AUTO, TENSORFLOW
 from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
@@ -87,7 +87,8 @@ these. --replace_unknown replaces an unknown word by that input word, or by its 
 the previous pieces: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
 
 --score_file takes lines of source TAB target; for a language model only the target. It writes the log-probability of
-each target, end of sequence included: natural logarithm, six decimals; nan for a target that is too long. --align_file
+each target, end of sequence included: natural logarithm, six decimals; nan for a target that is too long; with
+--token_scores --output_format=jsonl a line {"log_prob": -2.5, "tokens": [["_Haus", -0.2], ...]}. --align_file
 takes the same lines and writes word alignments, 0-0 1-2: for each target word the source word that the model attends to
 most while predicting it, counted from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
 
@@ -224,6 +225,8 @@ def _check(values: flags.FlagValues) -> None:
     checked_beam_options(values)
     if values.output_format == PHARAOH:
         values.alignments = True
+    if (values.align_file or values.attention_to_html) and not values["engine"].present:
+        values.engine = TENSORFLOW  # the model itself is looked into
     if source := values.decode_from_file or values.score_file or values.align_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:
@@ -240,7 +243,9 @@ def _refuse_unread(values: flags.FlagValues) -> None:
         refuse_flags(values, ["decode_window"], "only files are read by windows")
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
-        refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
+        read = ("output_format", "token_scores") if values.token_scores else ()
+        searched = [name for name in (*unread, *WORD_FLAGS) if name not in read]
+        refuse_flags(values, searched, "--score_file searches nothing")
     if values.align_file:
         refuse_flags(
             values, (*unread, "alignments", "replace_unknown", "token_scores"), "--align_file aligns what is given"

@@ -96,7 +96,10 @@ def _folder(name: str) -> Path:
         if not path.is_dir():
             raise UserError(f"{name}: there is no such folder; name a run, or a folder with runs below it")
         if next(find_runs(path), None) is None:
-            raise UserError(f"{name}: there is no run below this folder; train one with t2t-trainer, or name another")
+            raise UserError(
+                f"{name}: there is no run below this folder; train one with t2t-trainer, name another, or {PREFIX} for "
+                f"those that come with t2t"
+            )
     return path
 
 

@@ -19,6 +19,11 @@ from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
 from t2t.runs.startup import import_quietly, load_plugins_quietly
 
+NO_RUN = (
+    "--{}: not given; name the folder of a run, as t2t-trainer was given it, or one that comes with t2t: t2t-runs zoo: "
+    "lists them"
+)
+
 
 def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
     """Defines the flags of a run and, with `one_checkpoint`, its checkpoint; names and hparams are optional checks."""
@@ -48,7 +53,7 @@ def open_run(
         UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
     """
     if not output_dir:
-        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+        raise UserError(NO_RUN.format("output_dir"))
     run = RunDir.open(output_dir)
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
     asked = {kind: name for kind, name in names.items() if name}

@@ -21,7 +21,7 @@ from t2t.cli.decoding_flags import (
 )
 from t2t.cli.help import LONGEST_S, RUN, flag_group
 from t2t.cli.plugin_flags import define_usr_dir_flag
-from t2t.cli.run_flags import check_run_loadable, load_run, load_runs, open_run, split_folders
+from t2t.cli.run_flags import NO_RUN, check_run_loadable, load_run, load_runs, open_run, split_folders
 from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
@@ -172,7 +172,7 @@ def _refuse_unread(values: flags.FlagValues, is_exports: bool, is_ensemble: bool
 def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, str]:
     """Parses `RUN` or `NAME=RUN` into name -> folder; raises UserError for no runs, and invalid or repeated names."""
     if not arguments:
-        raise UserError(f"--{flag}: not given; name the folder of a run, as t2t-trainer was given it")
+        raise UserError(NO_RUN.format(flag))
     found: dict[str, str] = {}
     for name, folder in (_named_run(argument, flag) for argument in arguments):
         if not _NAME.fullmatch(name):

@@ -124,7 +124,7 @@ def encode_chunk(
 
 def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
     """Returns the number of samples with columns or JSON in a text; targets may well be JSON that is to be written."""
-    names = getattr(problem, "text_features", ())
+    names = () if problem.output_suffix else getattr(problem, "text_features", ())  # codes of sound are no text
     given = INPUTS if INPUTS in names else TARGETS
     counts: Counter = Counter()
     for sample in samples:

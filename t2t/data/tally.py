@@ -145,12 +145,16 @@ class SplitTally:
 
 
 def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
-    """Raises UserError if more than half of the training examples, or of their ids, are unfit; `when`: `so far`."""
+    """Raises UserError if most of the training data is unfit; `when`: `so far`.
+
+    That is, more than half of the examples; or more than half of the ids, if more than a few lines of another file's
+    content hold them: a tenth of the examples.
+    """
     found = ""
     if 2 * counts.unfit > counts.judged:
         kept = " that filters keep" if counts.filtered else ""
         found = f"{counts.unfit:,} of {'the first ' if when else ''}{counts.judged:,} examples{kept}"
-    elif 2 * counts.lost > counts.ids:
+    elif 2 * counts.lost > counts.ids and 10 * counts.unfit >= counts.judged:
         found = f"{counts.lost:,} of {'the first ' if when else ''}{counts.ids:,} ids are in examples that are dropped"
     if found:
         raise UserError(

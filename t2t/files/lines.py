@@ -22,6 +22,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 _BLOCK = 2**16
 """Bytes that are read at a time, before the rest of the last line."""
+_LONGEST_LINE = 1 << 30
+"""Most bytes of a line: a small gzip file can unpack to a line that does not fit into memory."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -75,11 +77,16 @@ def _part(file: BinaryIO, start: int, stop: int | None) -> Iterator[bytes]:
         yield block
 
 
-def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
-    """Yields the lines of a stream that can be read only once, like `read_lines`; errors call it `name`."""
+def stream_lines(
+    stream: BinaryIO, tally: Counter[str], name: Path | str, longest: int = _LONGEST_LINE
+) -> Iterator[str]:
+    """Yields the lines of a stream that can be read only once, like `read_lines`; errors call it `name`.
+
+    A line of more than about `longest` bytes is an error.
+    """
     with errors_of_reading(name):
         content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
-        for number, block in enumerate(_unpacked(content)):
+        for number, block in enumerate(_unpacked(content, longest)):
             yield from _lines_of(block if number else _strip_mark(block, name), tally)
 
 
@@ -181,23 +188,28 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
     return found
 
 
-def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
+def _unpacked(stream: io.BufferedIOBase, longest: int) -> Iterator[bytes]:
     """Yields blocks of whole lines of a stream; unpacks gzip.
 
     It never waits beyond the end of a line, so that each line typed into a pipe is processed at once.
     """
-    first = _block(stream)
+    first = _block(stream, longest)
     if first.startswith(GZIP_MAGIC):
         rejoined = _PrefixedStream(first, stream)
         packed = gzip.GzipFile(fileobj=rejoined, mode="rb")  # type: ignore[call-overload]  # it is only read from
         stream = io.BufferedReader(packed)
-        first = _block(stream)
-    return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream), b"")))
+        first = _block(stream, longest)
+    return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream, longest), b"")))
 
 
-def _block(stream: io.BufferedIOBase) -> bytes:
+def _block(stream: io.BufferedIOBase, longest: int) -> bytes:
     block = stream.read1(_BLOCK)
-    return block if block.endswith(b"\n") or not block else block + stream.readline()
+    if block.endswith(b"\n") or not block:
+        return block
+    rest = stream.readline(longest)
+    if len(rest) == longest and not rest.endswith(b"\n"):
+        raise OSError(f"a line in it has more than {longest:,} bytes")
+    return block + rest
 
 
 class _PrefixedStream:

@@ -25,7 +25,7 @@ def available_cores(root: Path = Path("/")) -> int:
 def _quotas(root: Path) -> Iterator[tuple[int, int]]:
     """Yields the time in a period that each control group of this process may compute, and the period; -1: no limit."""
     with contextlib.suppress(OSError, ValueError):  # another system, or other files
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").strip().split("\n"):
             _, controllers, path = line.split(":", 2)
             if controllers and "cpu" not in controllers.split(","):
                 continue

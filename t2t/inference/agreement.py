@@ -196,7 +196,9 @@ class Judge:
         found = self._known or self._verdicts.reference
         if found is None:
             questions = self._ask()
-            log.info("comparing with %s on %d inputs", full().name, len(questions.search_rows))
+            log.info(
+                "comparing with %s on %d inputs, once for this checkpoint", full().name, len(questions.search_rows)
+            )
             log_probs = [row.tolist() for row in _scores(full(), questions, self._hparams)]
             self._keep(found := Reference(self._longest_sequence, questions, log_probs))
         self._known = found

@@ -7,12 +7,16 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.pharaoh import Links
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.prefixes import check_inputs, check_targets
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths
 from t2t.inference.text_model import TextModel
 from t2t.inference.texts import as_pairs, as_texts, check_row_pairs
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
+
+Tokens = tuple[tuple[str, float], ...]
+"""The pieces of an output with their log-probabilities."""
 
 
 class PairScorer(TextModel):
@@ -102,6 +106,44 @@ class PairScorer(TextModel):
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
+
+    def score_tokens(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+    ) -> list[Tokens]:
+        """Returns the pieces of each target, end of sequence included, with their log-probabilities.
+
+        Arguments and errors are those of `score_ids`.
+        """
+        self._check_scores()
+        self._check_pairs(sources, targets)
+        check_lengths(self.facts, targets, self.hparams)
+        rows = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
+        return self._token_scores(rows, [[*ids, EOS_ID] for ids in targets], self.hparams, on_done)
+
+    def _token_scores(
+        self,
+        rows: Sequence[Row],
+        targets: Sequence[Sequence[int]],
+        hparams: DecodeHParams,
+        on_done: Callable[[int], Any] | None = None,
+    ) -> list[Tokens]:
+        """Returns the pieces of each target with their log-probabilities; `rows` are inputs as the model reads them.
+
+        The problem's language code, with which every output begins, is certain, as in `Hypothesis.log_prob`.
+        """
+        encoder, begun = self.problem.encoders[TARGETS], len(self._output_start)
+        scored: list[Tokens] = [()] * len(targets)
+        for indices, found in self.engine.score_tokens(rows, targets, hparams) if len(targets) else ():
+            for index, log_probs in zip(indices, found, strict=True):
+                values = [0.0] * begun + [float(value) + 0.0 for value in log_probs[begun:]]
+                scored[index] = tuple(zip(map(encoder.piece, targets[index]), values, strict=True))
+            if on_done is not None:
+                on_done(len(indices))
+        return scored
 
     def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
         """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).

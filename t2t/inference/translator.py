@@ -238,20 +238,13 @@ class Translator(PairScorer):
     def _with_token_scores(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
     ) -> list[list[Hypothesis]]:
-        """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them.
-
-        The problem's language code, with which every output begins, is certain, as in `Hypothesis.log_prob`.
-        """
-        encoder, begun = self.problem.encoders[TARGETS], len(self._output_start)
+        """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
         flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
         targets = [outputs[row][k].ids for row, k in flat]
         annotated = [list(hypotheses) for hypotheses in outputs]
-        for indices, found in self.engine.score_tokens([rows[row] for row, _ in flat], targets, hparams):
-            for index, log_probs in zip(indices, found, strict=True):
-                pieces = map(encoder.piece, targets[index])
-                row, k = flat[index]
-                values = [0.0] * begun + [float(value) + 0.0 for value in log_probs[begun:]]
-                annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tuple(zip(pieces, values, strict=True)))
+        found = self._token_scores([rows[row] for row, _ in flat], targets, hparams)
+        for (row, k), tokens in zip(flat, found, strict=True):
+            annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
         return annotated
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:

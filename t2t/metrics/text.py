@@ -28,7 +28,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
     """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
 
     `language`, the code of both sides' language, chooses the tokenizer, see `bleu_tokenizer`. Options are sacreBLEU's,
-    e.g. `tokenize="intl"`, `lowercase=True`; by default the language's tokenizer, cased.
+    e.g. `tokenize="intl"`, `lowercase=True`; by default the language's tokenizer, cased. `more_references` holds lists
+    of further references.
 
     Raises:
         UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
@@ -107,9 +108,12 @@ def _sacrebleu(
     name: str, metric_class: type, hypotheses: Sequence[str], references: Sequence[str], options: dict[str, Any]
 ) -> tuple[Any, str]:
     """Returns sacreBLEU's score object and signature."""
-    check_lines(name, hypotheses, references)
-    metric = sacrebleu_metric(name, metric_class, options)
-    scored = metric.corpus_score(list(hypotheses), [list(references)])
+    all_references = [references, *options.get("more_references", ())]
+    for lines in all_references:
+        check_lines(name, hypotheses, lines)
+    own = {option: value for option, value in options.items() if option != "more_references"}
+    metric = sacrebleu_metric(name, metric_class, own)
+    scored = metric.corpus_score(list(hypotheses), [list(lines) for lines in all_references])
     return scored, str(metric.get_signature())
 
 

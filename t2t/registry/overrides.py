@@ -61,7 +61,7 @@ def message_of(error: BaseException) -> str:
     if text.startswith("Exception encountered when calling") and "\x1b[1m" in text:
         text = text.partition("\x1b[1m")[2].partition("\x1b[0m")[0]
     elif text.startswith("in user code:"):
-        text = text.strip().splitlines()[-1].strip().removeprefix(f"{type(error).__name__}: ")
+        text = text.strip().split("\n")[-1].strip().removeprefix(f"{type(error).__name__}: ")
     text = one_line(text)
     cut = text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
     return f"{type(error).__name__}: {cut}".removesuffix(": ").rstrip(";,:")

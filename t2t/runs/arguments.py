@@ -109,8 +109,8 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
         return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
     if "problem_options" in known and name in _problem_options():
         return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
-    near = [RENAMED[name]] if RENAMED.get(name) in known else meant_by(name, [*known, *hparams])
-    near = ask_for([one if one in known else f"hparams={{{one!r}: ...}}" for one in near])
+    meant = [RENAMED[name]] if RENAMED.get(name) in known else meant_by(name, [*known, *hparams])
+    near = ask_for([one if one in known else f"hparams={{{one!r}: ...}}" for one in meant])
     return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
 
 

@@ -26,9 +26,10 @@ from t2t.runs.parts import Part
 from t2t.runs.recording import joined_spec
 from t2t.runs.sampled_candidates import widest_rows
 from t2t.runs.settings import Settings
+from t2t.runs.split_decoding import first_examples
 from t2t.runs.training import TrainingRun
 from t2t.runs.warm_start import check_start
-from t2t.specs.constants import TRAIN
+from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters
 from t2t.training.callbacks.progress import time_line
@@ -166,7 +167,12 @@ def _data_line(run: TrainingRun, part: Part) -> str:
     line = f"data{_which(part)}: {len(part.data.readers[TRAIN]):,} training examples"
     if distilled:
         line += f", targets distilled from {distilled.teacher['model']} {distilled.teacher['hparams_set']}"
-    return line + (f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else "")
+    line += f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else ""
+    if run.settings.evaluates_dev:
+        read = len(first_examples(part.data, DEV, part.hparams, run.settings.eval_steps))
+        if read < (there_are := len(part.data.readers[DEV])):
+            line += f"; evaluations read {read:,} of {there_are:,} dev examples, and these choose the best checkpoint"
+    return line
 
 
 def _batch_line(run: TrainingRun, part: Part) -> str:

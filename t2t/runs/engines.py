@@ -134,6 +134,9 @@ def engine_of(
             _log_model_decodes("; ".join(found))
             return translator.model_engine
         raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
+    if choice.engine == AUTO and (why := _search_refusal(translator)):
+        _log_model_decodes(f"CTranslate2 does not search as the run does: {why}")
+        return translator.model_engine
     return _ctranslate2(run, translator, conversion, choice, weights)
 
 
@@ -173,7 +176,7 @@ def speed_advice(choice: EngineChoice, translator: Translator, seconds: float) -
     """Returns what CTranslate2 would have saved of the time of decoding a file; empty if it is there, or little."""
     if choice.engine != AUTO or ctranslate2_is_installed() or seconds < _NOTED_S:
         return ""
-    if search_refusal(*translator.settings()) or translator.constrains_outputs() or _model_complaints(translator):
+    if _search_refusal(translator) or _model_complaints(translator):
         return ""
     saved = seconds * (1 - 1 / _TIMES_AS_FAST)
     return f"CTranslate2 (pip install 't2t-keras[ctranslate2]') would have saved about {saved:.0f} of {seconds:.0f} s"
@@ -220,6 +223,13 @@ def _random_ids(rng: np.random.Generator, vocab_size: int, count: int, longest: 
 
 def _some_ids(rng: np.random.Generator, vocab_size: int, length: int) -> list[int]:
     return rng.integers(min(UNK_ID + 1, vocab_size - 1), vocab_size, length).tolist()
+
+
+def _search_refusal(translator: Translator) -> str:
+    """Returns why CTranslate2 does not search by the hparams of a run; an empty text if it does."""
+    if translator.constrains_outputs():
+        return "it cannot keep outputs to constraints"
+    return search_refusal(*translator.settings())
 
 
 def _model_complaints(translator: Translator) -> list[str]:

@@ -38,8 +38,9 @@ def build_app(
         await asyncio.to_thread(service.close)  # not in the pool of requests, which may all be busy
 
     addresses = list({(one.method, one.path): one for one in (*_addresses(service), *more)}.values())
-    how = {"allow_origins": origins, "allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
-    cross_origin = [Middleware(CORSMiddleware, **how, expose_headers=[CUT_INPUTS, CUT_OUTPUTS])] if origins else []
+    how: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+    how |= {"allow_origins": origins, "expose_headers": [CUT_INPUTS, CUT_OUTPUTS]}
+    cross_origin = [Middleware(CORSMiddleware, **how)] if origins else []
     app = Starlette(
         routes=[Route(one.path, _build_endpoint(service, one), methods=[one.method]) for one in addresses],
         middleware=[Middleware(OriginCheck, hosts=hosts, origins=origins), *cross_origin],

@@ -59,7 +59,7 @@ class Question:
     """What its search is compiled for, see `SearchSettings.structure`; None if nothing is compiled."""
 
     @property
-    def group(self) -> Hashable:
+    def group(self) -> tuple[int, tuple[tuple[str, Any], ...], bool]:
         """Questions of one group are searched in one batch."""
         return self.n_best, self.changes, self.terms is None
 
@@ -298,8 +298,8 @@ class ServedModel:
         if most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        rows = zip(texts, keys, seeds, strict=True)
-        return [Question(text, n_best, *row, terms, structure=settings.structure) for text, *row in rows]
+        how: dict[str, Any] = {"terms": terms, "structure": settings.structure}
+        return [Question(text, n_best, key, seed, **how) for text, key, seed in zip(texts, keys, seeds, strict=True)]
 
     def _check_lengths(
         self, texts: Sequence[str], truncate: bool, is_long_output: bool, changes: Mapping[str, Any]

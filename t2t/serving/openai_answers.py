@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from t2t.inference.hypothesis import STOP, Hypothesis
 from t2t.serving.events import before_stop, text_pieces
 from t2t.serving.models import Answer, PartialAnswer, ServedModel
-from t2t.serving.openai_requests import OpenAIRequest
+from t2t.serving.openai_requests import TOKEN_SCORES, OpenAIRequest
 
 DONE = "[DONE]"
 """The last event of a stream."""
@@ -41,7 +41,7 @@ class Completion:
                 content, reason = self._ended(one, prompt)
                 content = echo + content
                 body = {"message": {"role": "assistant", "content": content}} if self._is_chat else {"text": content}
-                choices.append(_choice(row * self._n + k, body, reason, answer))
+                choices.append(_choice(row * self._n + k, body, reason, answer, self._logprobs(one)))
         return self._object(self._kind, choices) | self._usage(answers)
 
     async def chunks(self, stream: AsyncIterator[PartialAnswer]) -> AsyncIterator[Any]:
@@ -73,6 +73,17 @@ class Completion:
         content = before_stop(whole, self._asked.stops)
         return content, one.finish_reason if content == whole else STOP
 
+    def _logprobs(self, one: Hypothesis) -> dict[str, Any] | None:
+        """Returns the pieces of an output with their log-probabilities, if the request asks for them."""
+        if TOKEN_SCORES not in self._asked.changes:
+            return None
+        tokens = one.tokens or ()  # a blank text has no output; models without inputs have no such scores
+        if self._is_chat:
+            more: dict[str, Any] = {"bytes": None, "top_logprobs": []}
+            return {"content": [{"token": piece, "logprob": value, **more} for piece, value in tokens]}
+        pieces, values = [piece for piece, _ in tokens], [value for _, value in tokens]
+        return {"tokens": pieces, "token_logprobs": values, "top_logprobs": None, "text_offset": None}
+
     def _piece(self, text: str, is_first: bool) -> dict[str, Any]:
         if not self._is_chat:
             return {"text": text}
@@ -99,7 +110,11 @@ def _filled(hypotheses: Sequence[Hypothesis], n: int) -> Sequence[Hypothesis]:
 
 
 def _choice(
-    index: int, body: dict[str, Any], finish_reason: str | None, answer: Answer | None = None
+    index: int,
+    body: dict[str, Any],
+    finish_reason: str | None,
+    answer: Answer | None = None,
+    logprobs: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     cut = {"cut": True} if answer and answer.cut else {}  # the prompt was truncated; OpenAI's interface lacks this key
-    return {"index": index, **body, "logprobs": None, "finish_reason": finish_reason, **cut}
+    return {"index": index, **body, "logprobs": logprobs, "finish_reason": finish_reason, **cut}

@@ -17,7 +17,6 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "function_call": ("none",),
     "functions": ([],),
     "logit_bias": ({},),
-    "logprobs": (False, 0),
     "modalities": (["text"],),
     "parallel_tool_calls": (True, False),
     "presence_penalty": (0,),
@@ -30,11 +29,13 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 """Unsupported parameters, with the values that are accepted because they change nothing."""
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 """Parameters that are ignored since they do not affect the answer."""
+LOGPROBS, TOKEN_SCORES = "logprobs", "token_scores"
+"""Key of the option that asks for log-probabilities of tokens, and the decode hparam that has them computed."""
 LEAST_TEMPERATURE = 1e-3
 """A lower temperature means greedy search, as 0 does."""
 MOST_STOPS = 4
 _OWN = (
-    "model", "n", "max_tokens", "temperature", "top_p", "stop", STREAM, "stream_options", TRUNCATE,
+    "model", "n", "max_tokens", "temperature", "top_p", "stop", LOGPROBS, STREAM, "stream_options", TRUNCATE,
     *SEARCH_KEYS, *REQUEST_KEYS,
 )  # fmt: skip
 
@@ -123,7 +124,7 @@ def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
     A temperature above 0 or a top_p below 1 means sampling, a temperature of 0 or next to it greedy search. Without
     either, the run's own search is used, with a beam for all outputs. The seed is ignored unless the search samples.
     """
-    changes = search_changes(data)
+    changes = search_changes(data) | ({TOKEN_SCORES: True} if _wants_logprobs(data) else {})
     temperature, top_p = _number(data, "temperature"), _number(data, "top_p")
     if temperature is not None and temperature < LEAST_TEMPERATURE:
         changes.setdefault("decode_method", GREEDY)
@@ -140,6 +141,21 @@ def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
     if has_beam and changes.get("decode_method", own) == BEAM and n > model.translator.hparams.beam_size:
         changes.setdefault("beam_size", n)
     return changes
+
+
+def _wants_logprobs(data: dict[str, Any]) -> bool:
+    """Returns whether log-probabilities of the tokens written are asked for: by true in a chat, else by 0."""
+    value = data.get(LOGPROBS)
+    if value is None or value is False:
+        return False
+    wanted = True if "messages" in data else 0
+    if type(value) is not type(wanted) or value != wanted:
+        raise UserError(
+            f"{LOGPROBS}={value!r:.60}: there are those of the tokens written, by true in a chat, else by 0"
+        )
+    if data.get(STREAM):
+        raise UserError(f"{LOGPROBS}: there are none while an output is written; ask without {STREAM}")
+    return True
 
 
 def _number(data: dict[str, Any], name: str) -> float | None:

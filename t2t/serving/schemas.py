@@ -163,7 +163,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
         "stop": {"anyOf": [nullable(STRING), list_of({**STRING, "minLength": 1}, maxItems=MOST_STOPS)]},
         "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
                                              optional=("include_usage", "include_obfuscation"))),
-        **TERMS, **SEARCH, **more,
+        "logprobs": {"enum": [None, False, True if "messages" in prompt else 0]}, **TERMS, **SEARCH, **more,
         **{name: {"enum": [None, *values]} for name, values in NEUTRAL.items()}, **{name: {} for name in IGNORED},
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - set(prompt))
@@ -171,7 +171,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
 
 def openai_answer(kind: str, choice: Mapping[str, Schema]) -> Schema:
     """Returns the schema of a response with OpenAI's `object` `kind`; `choice` has the properties of each choice."""
-    facts: Mapping[str, Schema] = {"logprobs": {"type": "null"}, "finish_reason": _REASON, "cut": {"const": True}}
+    facts: Mapping[str, Schema] = {"logprobs": nullable(ANY_OBJECT), "finish_reason": _REASON, "cut": {"const": True}}
     choices = list_of(object_of({"index": INTEGER, **choice, **facts}, optional=("cut",)))
     return object_of(
         {"id": STRING, "object": {"const": kind}, "created": INTEGER, "model": STRING, "choices": choices,

@@ -288,7 +288,7 @@ class Service:
         """
         end = time.monotonic() + seconds
         own = ((model.queue, model.first_queue) for model in self.models.values())
-        queues = (self.streams, *itertools.chain.from_iterable(own), self._jobs, self._reads)
+        queues: list[Batcher | Streams] = [*itertools.chain.from_iterable(own), self._jobs, self._reads, self.streams]
         self.is_closed = all([queue.close(max(0.0, end - time.monotonic())) for queue in queues])
         if not self.is_closed:
             log.warning("closed while work was running, after %g s; it is not finished", seconds)

@@ -70,7 +70,7 @@ def used_memory(devices: Devices) -> str:
 def peak_memory() -> int:
     """Returns the most bytes of main memory that this process has used so far."""
     with contextlib.suppress(OSError, StopIteration):  # Linux; the other figure is there that of the parent at least
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").strip().split("\n")
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
@@ -82,7 +82,7 @@ def memory_limit(root: Path = Path("/")) -> int:
     """
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with contextlib.suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").strip().split("\n"):
             _, controllers, name = line.split(":", 2)
             if controllers not in ("", "memory"):
                 continue

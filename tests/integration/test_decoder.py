@@ -214,6 +214,11 @@ def test_the_scores_are_those_of_the_translator(tiny_run, translator, tmp_path, 
     assert "scored 6 lines in " in err
     stdin(b"1 2 3\t3 2 1\n")
     assert float(call(decoder, "--score_file=-", **run).out) == pytest.approx(by_api[0], abs=2e-5)
+    call(decoder, "--token_scores", "--output_format=jsonl", **run, score_file=pairs, decode_to_file=out)
+    for line, (_, target), total in zip(out.read_text().splitlines(), PAIRS, by_api, strict=True):
+        found = json.loads(line)
+        assert [piece for piece, _ in found["tokens"]] == [*target.replace("\ufffd", "<unk>").split(), "</s>"]
+        assert [found["log_prob"], sum(value for _, value in found["tokens"])] == pytest.approx([total] * 2, abs=2e-5)
 
 
 def test_without_a_name_the_scores_lie_beside_the_file(tiny_run, tmp_path):

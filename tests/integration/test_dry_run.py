@@ -43,6 +43,10 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
     unit = "padded tokens per side per replica per step"
     assert re.search(rf"^batch_size=256 {unit}; .* = 256 an update, about {examples:.0f} examples$", said, re.M)
     assert re.search(rf" = 9,999 an update, about {len(lengths)} examples$", describe(*of_all), re.M)
+    assert "dev examples" not in said
+    sizes = [len(line.split()) + 1 for line in (tiny_run.raw_dir / "dev.source").read_text().splitlines()]
+    limited = [flag.replace("batch_size=256", f"batch_size={max(sizes)}") for flag in tiny_run.train_flags]
+    assert re.search(rf" [1-9]\d* of {len(sizes)} dev examples, .* best ", describe(*limited))
     assert re.search(r"^memory: about [\d,]+ MiB on each replica \(weights", said, re.M)
     assert re.search(r"^computation: \d\S* floating-point operations ", said, re.M)
     timed = re.search(r"^training: about \d+ (?:s|min) for 200 updates here, .* at most (\S+) of (\S+) GiB", said, re.M)

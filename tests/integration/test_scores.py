@@ -90,6 +90,28 @@ def test_every_option_reaches_sacrebleu(score, flags, metric, option):
     assert f"{scored} | {direct.get_signature()}" in out.splitlines()
 
 
+def test_several_references_are_scored_as_by_sacrebleu(score, tmp_path):
+    more = [["A cat sat on the mat.", "Er sagte: „Hallo!“", "x", "y z"], REFERENCES[::-1]]
+    paths = [tmp_path / "reference", *(tmp_path / f"more.{number}" for number in range(2))]
+    for path, lines in zip(paths[1:], more, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    score(HYPOTHESES, REFERENCES)
+    asked = {"translation": tmp_path / "translation", "reference": ",".join(map(str, paths))}
+    expected = []
+    for metric in (BLEU(), CHRF(), TER()):
+        scored = metric.corpus_score(HYPOTHESES, [REFERENCES, *more])
+        expected.append(f"{scored} | {metric.get_signature()}")
+    assert call(bleu, "--chrf", "--ter", **asked).out.splitlines() == expected
+    (tmp_path / "of").mkdir()
+    asked["translation"].rename(tmp_path / "of/some-7")
+    folder = {"translations_dir": tmp_path / "of", "reference": asked["reference"]}
+    assert call(bleu, **folder).out == f"some-7: {expected[0]}\n"
+    asked["translation"] = tmp_path / "of/some-7"
+    refuses(bleu, f"--paired: --reference={asked['reference']}", "--paired=x", **asked)
+    paths[2].write_text("a\n")
+    refuses(bleu, f"{paths[2]}", **asked)
+
+
 def test_the_three_ways_in_which_bleu_is_published(score):
     hypotheses = ["Er las im Wörter-Buch 3.5 Seiten, „nicht“ mehr.", "Das Haus ist rot."]
     references = ["Er las im Wörter-Buch 3.5 Seiten, „doch“ mehr.", "Das Haus ist blau."]

@@ -82,8 +82,9 @@ def test_whatever_is_asked_for(run, folder, source, shards, flags, monkeypatch):
     assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
 
 
-def test_merging_starts_no_tensorflow(run, folder):
-    run("out", "--shard=0/1")
+def test_shards_are_decoded_by_tensorflow_by_default_and_merging_starts_none(run, folder, monkeypatch):
+    monkeypatch.delenv("T2T_ENGINE")
+    assert "CTranslate2" not in run("out", "--shard=0/1")
     flags = f"'--decode_from_file={folder / 'in'}', '--decode_to_file={folder / 'out'}', '--output_dir=none', '--merge'"
     code = f"import sys; from t2t.cli.decoder import main; print(main(['', {flags}]), 'tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,6 +5,7 @@ If a test of what a run holds fails after a change of the network or of formats,
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -52,6 +53,19 @@ def test_the_weights_have_16_bits_and_are_read_with_32():
     assert {array.dtype for array in stored.values()} == {np.dtype("float16")}
     assert {array.dtype for array in read.values()} == {np.dtype("float32")}
     assert all(np.array_equal(read[name], stored[name]) for name in stored)
+
+
+def test_the_script_makes_such_a_run_of_any(tiny_run, tmp_path):
+    trained = RunDir.open(tiny_run.output_dir)
+    packed = runpy.run_path(str(ROOT / ".ci/make_zoo.py"))["pack"](trained, tmp_path)
+    ours, theirs = (CheckpointStore(run.checkpoints_folder) for run in (packed, trained))
+    assert (ours.steps(), ours.best().step, theirs.latest()) == ([40], 40, 40)
+    found, wanted = ours.load_model().weights, theirs.load_model().weights
+    assert found.keys() == wanted.keys()
+    assert all(np.array_equal(found[name], wanted[name].astype(np.float16)) for name in found)
+    assert (packed.record.data_dir, packed.record.hparams) == ("", trained.record.hparams)
+    assert packed.encoders().keys() == trained.encoders().keys()
+    assert [path.name for path in packed.path.iterdir() if path.name in ("events", "lock")] == []
 
 
 @pytest.mark.parametrize("name", [path.name for path in PACKAGE.iterdir()])

@@ -7,6 +7,7 @@ A line of a language model is the target alone; it has no alignments.
 
 import dataclasses
 import functools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
+from t2t.inference.pair_scorer import Tokens
 from t2t.inference.translator import Translator
 
 COLUMNS = ("source", "target")
@@ -31,6 +33,7 @@ _AnswerPairs = Callable[[_Ids, _Ids, _Pairs, Callable[[int], Any]], list[str]]
 def score_file(translator: Translator, job: FileJob) -> Report:
     """Writes ln p(target | source), end of sequence included, for each line of a file or shard, with six decimals.
 
+    With the hparam `token_scores` a line is JSON, with the probability of each token as well.
     An interrupted job is resumed. Sources that are too long are cut and counted. A target that is too long gets `nan`
     and is counted.
 
@@ -44,7 +47,22 @@ def score_file(translator: Translator, job: FileJob) -> Report:
     def score(sources: _Ids, targets: _Ids, texts: _Pairs, on_done: Callable[[int], Any]) -> list[str]:
         return [f"{found:.6f}" for found in translator.score_ids(sources, targets, on_done=on_done)]
 
+    def score_tokens(sources: _Ids, targets: _Ids, texts: _Pairs, on_done: Callable[[int], Any]) -> list[str]:
+        return [_token_line(tokens) for tokens in translator.score_tokens(sources, targets, on_done=on_done)]
+
+    if translator.hparams.token_scores:
+        translator.settings(token_scores=True)
+        return _answer_pairs(translator, job, score_tokens, _token_line(None), Report(verb="scored"))
     return _answer_pairs(translator, job, score, f"{math.nan:.6f}", Report(verb="scored"))
+
+
+def _token_line(tokens: Tokens | None) -> str:
+    """Returns a line of JSON; of a target that is too long for None."""
+    if tokens is None:
+        return json.dumps({"log_prob": None, "tokens": None})
+    rounded = [(piece, round(value, 6)) for piece, value in tokens]
+    found = {"log_prob": round(math.fsum(value for _, value in tokens), 6), "tokens": rounded}
+    return json.dumps(found, ensure_ascii=False)
 
 
 def align_file(translator: Translator, job: FileJob) -> Report:

@@ -84,7 +84,7 @@ class TensorFlowTraining(TrainingEngine):
         with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
             command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
             printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
-            capacities = [int(line) * 2**20 for line in printed.splitlines()]
+            capacities = [int(line) * 2**20 for line in printed.split()]
         used = 0
         with contextlib.suppress(ValueError, tf.errors.OpError):  # of an allocator that keeps no count
             used = tf.config.experimental.get_memory_info(device)["peak"]

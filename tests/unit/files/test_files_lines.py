@@ -83,6 +83,14 @@ def test_a_packed_stream_is_unpacked_by_its_first_bytes():
     assert pipe.taken == 6, "no line waits for the next"
 
 
+def test_a_line_that_would_fill_the_memory_is_refused():
+    long = b"a" * 100_000
+    assert list(stream_lines(io.BytesIO(gzip.compress(long)), Counter(), "stream", 40_000)) == [long.decode()]
+    for content in (gzip.compress(long), long):
+        with refused("stream:", "30,000"):
+            list(stream_lines(io.BytesIO(content), Counter(), "stream", 30_000))
+
+
 PACKED = gzip.compress(bytes(range(256)) * 50, mtime=0)
 
 

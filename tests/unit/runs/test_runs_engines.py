@@ -63,6 +63,16 @@ def test_a_model_that_it_cannot_hold_is_refused_or_decoded_by_tensorflow(tmp_pat
     assert "self_attention_window=4" in caplog.text
 
 
+@pytest.mark.parametrize("search", [{"decode_method": "sample"}, {"beam_size": 4, "coverage_penalty": 0.2}], ids=str)
+def test_a_run_whose_own_search_it_does_not_have_is_not_converted_by_auto(search, shared, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "t2t")
+    translator = sharing(shared, **{"decode_method": "beam", **search})
+    assert chosen(translator, tmp_path, "auto") is translator.model_engine
+    assert len(caplog.messages) == 1
+    assert not (tmp_path / "cache").exists()
+    assert chosen(translator, tmp_path, "ctranslate2") is not translator.model_engine
+
+
 def test_without_the_package_auto_is_tensorflow_and_ctranslate2_is_refused(translator, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "t2t")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)

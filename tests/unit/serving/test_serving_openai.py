@@ -96,6 +96,16 @@ def test_an_output_ends_before_a_stop_and_may_begin_with_its_prompt(client, mode
     check_chunks(list(map(json.loads, events)), found, is_chat=False)
 
 
+def test_log_probabilities_are_those_of_the_tokens_written(client, translator):
+    (expected,) = translator.translate(["a b"], token_scores=True)[0]
+    (choice,) = client.post(COMPLETIONS, json={"prompt": "a b", "logprobs": 0}).json()["choices"]
+    found = choice["logprobs"]
+    assert [*zip(found["tokens"], found["token_logprobs"], strict=True)] == [*expected.tokens]
+    assert sum(found["token_logprobs"]) == pytest.approx(expected.log_prob, abs=1e-4)
+    (choice,) = client.post(CHAT, json={"messages": message("a b"), "logprobs": True}).json()["choices"]
+    assert [(one["token"], one["logprob"]) for one in choice["logprobs"]["content"]] == [*expected.tokens]
+
+
 def test_as_many_outputs_as_are_asked_for_have_a_beam(client, translator):
     choices = client.post(COMPLETIONS, json={"prompt": "a b", "n": 5}).json()["choices"]
     (expected,) = translator.translate(["a b"], 5, beam_size=5)

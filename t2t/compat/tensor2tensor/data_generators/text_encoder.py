@@ -153,7 +153,7 @@ class ClassLabelEncoder(TextEncoder):
     def __init__(self, class_labels: Sequence[str] | None = None, class_labels_fname: str | None = None):
         super().__init__(num_reserved_ids=0)
         if class_labels_fname:
-            class_labels = [line.strip() for line in Path(class_labels_fname).read_text("utf-8").splitlines()]
+            class_labels = [line.strip() for line in Path(class_labels_fname).read_text("utf-8").strip().split("\n")]
         self.class_labels = list(class_labels or ())
 
     @property

@@ -37,7 +37,7 @@ class Colours(Text2Text):
     name = "colours"
     vocabulary = WORDS
     max_length = 12
-    lines = ("red green", "blue", "red red red", "green pink", "pink blue red green blue", "", "red " * 30)
+    lines = ("red green", "blue", "red red red", "green pink", "pink blue red green blue", "", "red " * 13)
 
     def generate_samples(self, split, source):
         for line in self.lines if split == "train" else self.lines[:3]:
