@@ -128,8 +128,9 @@ def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
     given = INPUTS if INPUTS in names else TARGETS
     counts: Counter = Counter()
     for sample in samples:
-        counts[WITH_TABS] += any("\t" in sample[name] for name in names)
-        counts[JSON] += given in names and sample[given][:1] == "{" and sample[given].rstrip()[-1:] == "}"
+        texts = {name: sample[name] for name in names if isinstance(sample[name], str)}
+        counts[WITH_TABS] += any("\t" in text for text in texts.values())
+        counts[JSON] += (text := texts.get(given, ""))[:1] == "{" and text.rstrip()[-1:] == "}"
     return +counts
 
 

@@ -196,6 +196,7 @@ MISTAKES = {
         "data", problem("def build_encoders(self, source):\n    return {'inputs': ByteEncoder()}"), "mine: targets,",
     ),
     "no arrays": ("data", problem("def encode_samples(self, samples):\n    pass"), "encode_samples None;"),
+    "a value for a method": ("data", problem("preprocessors = ()"), "Mine preprocessors def"),
     "no spec": ("data", problem("def spec(self):\n    pass"), "Mine.spec None; ProblemSpec"),
     "one preprocessor": (
         "train", problem("def preprocessors(self):\n    return RandomCrop(padding=1)"),
