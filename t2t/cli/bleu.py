@@ -26,7 +26,7 @@ Prints sacreBLEU's score with its signature. The two files correspond line by li
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
-    %s --translation=test.decodes --reference=test.de.0,test.de.1       (two references of each line)
+    %s --translation=test.decodes --reference=test.de,other.de          (two references)
     %s --translation=test.decodes --reference=test.zh --language=zh     (Chinese tokenizer)
     %s --translations_dir=translations --reference=dev.de --event_dir=events  (a folder)
 

@@ -243,9 +243,10 @@ def _refuse_unread(values: flags.FlagValues) -> None:
         refuse_flags(values, ["decode_window"], "only files are read by windows")
     unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
     if values.score_file:
-        read = ("output_format", "token_scores") if values.token_scores else ()
+        read = ("output_format", "token_scores") if values.token_scores and values.output_format == "jsonl" else ()
         searched = [name for name in (*unread, *WORD_FLAGS) if name not in read]
-        refuse_flags(values, searched, "--score_file searches nothing")
+        why = "--score_file searches nothing, and writes scores of tokens with --token_scores --output_format=jsonl"
+        refuse_flags(values, searched, why)
     if values.align_file:
         refuse_flags(
             values, (*unread, "alignments", "replace_unknown", "token_scores"), "--align_file aligns what is given"

@@ -154,7 +154,7 @@ def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") 
     if 2 * counts.unfit > counts.judged:
         kept = " that filters keep" if counts.filtered else ""
         found = f"{counts.unfit:,} of {'the first ' if when else ''}{counts.judged:,} examples{kept}"
-    elif 2 * counts.lost > counts.ids and 10 * counts.unfit >= counts.judged:
+    elif 2 * counts.lost > counts.ids and 10 * sum(counts.dropped.values()) >= counts.judged:
         found = f"{counts.lost:,} of {'the first ' if when else ''}{counts.ids:,} ids are in examples that are dropped"
     if found:
         raise UserError(
