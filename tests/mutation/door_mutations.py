@@ -118,7 +118,7 @@ DOOR_MUTATIONS = mutations(
      "test_runs_loading::test_the_checkpoint_that_is_asked_for"),
     ("conversion of another architecture",
      "A run record that does not fit the checkpoint is not noticed where a conversion is kept.", "t2t/runs/engines.py",
-     "to_state(run.record.model, hparams), ", "",
+     "checked = [problem, {ARCHITECTURE: values}, ", "checked = [problem, ",
      "test_runs_loading::test_a_kept_conversion_spares_building_the_model_and_no_check"),
     ("hparams of a resumed run forgotten", "Going on with a run by its folder alone asks for another run than it is.",
      "t2t/runs/resuming.py",
