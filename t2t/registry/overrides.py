@@ -181,7 +181,7 @@ def _check_override(cls: type, owner: type, name: str, value: Any) -> None:
                 raise _wrong(cls, name, f"is {_shown(value)}", "is a method; define it by def")
             return
         _check_parameters(cls, name, getattr(cls, name), getattr(owner, name))
-        if isinstance(value, types.FunctionType):
+        if isinstance(value, types.FunctionType) and isinstance(inherited, types.FunctionType):
             setattr(cls, name, _checking_result(cls, value, inherited))
         elif isinstance(value, classmethod) and isinstance(inherited, classmethod):
             setattr(cls, name, classmethod(_checking_result(cls, value.__func__, inherited.__func__)))
@@ -189,7 +189,7 @@ def _check_override(cls: type, owner: type, name: str, value: Any) -> None:
         _check_value(cls, name, value, inherited)
 
 
-def _check_parameters(cls: type, name: str, method: Callable, inherited: Callable) -> None:
+def _check_parameters(cls: type, name: str, method: Callable[..., Any], inherited: Callable[..., Any]) -> None:
     """Raises PluginError for a method that cannot be called as the one that it overrides."""
     parameters = dict(inspect.signature(inherited).parameters)
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -232,7 +232,7 @@ def _check_value(cls: type, name: str, value: Any, inherited: Any) -> None:
         raise _wrong(cls, name, f"is {_shown(value)}", "must be a dict")
 
 
-def _checking_result(cls: type, method: Callable, inherited: Callable) -> Callable:
+def _checking_result(cls: type, method: Callable[..., Any], inherited: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a method that compares what it returns with the annotation of the one that it overrides."""
     try:
         hint = typing.get_type_hints(inherited).get("return", Any)

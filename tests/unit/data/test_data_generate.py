@@ -172,14 +172,18 @@ def test_more_than_half_unfit_stops_the_job_in_the_end_or_on_the_way(listed_clas
     assert [path.name for path in tmp_path.iterdir()] == ["half"]
 
 
-def test_a_few_long_examples_that_have_more_than_half_of_all_ids_stop_the_job(listed_class, tmp_path, log_lines):
+def test_long_examples_that_are_a_tenth_and_have_more_than_half_of_all_ids_stop_the_job(
+    listed_class, tmp_path, log_lines
+):
     """With the end of sequence, a short pair has 4 ids and a long one 302."""
-    rows = [("1", "1")] * 100 + [("1", " ".join("1" * 299))]
-    problem = listed_class(rows)
-    assert make(problem, tmp_path / "few").split("train").dropped == {"longer than 256 ids": 1}
-    assert "43.0% of all ids" in log_lines.text
-    with refused("listed", 302, 602, "max_length"):
-        make(listed_class(rows[25:]), tmp_path / "many")
+    short, long = ("1", "1"), ("1", " ".join("1" * 299))
+    for rows, share in (([short] * 100 + [long], "43.0%"), ([short] * 25 + [long] * 2, "85.8%")):
+        log_lines.clear()
+        record = make(listed_class(rows), tmp_path / share).split("train")
+        assert record.dropped == {"longer than 256 ids": rows.count(long)}
+        assert f"{share} of all ids" in log_lines.text
+    with refused("listed", 906, "1,006", "max_length"):
+        make(listed_class([short] * 25 + [long] * 3), tmp_path / "many")
 
 
 def test_an_example_that_is_repaired_on_both_sides_or_dropped_as_well_counts_once(listed_class, tmp_path):
