@@ -13,6 +13,7 @@ import numpy as np
 from t2t.compat.tensor2tensor.data_generators import base, text_problems
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import shown
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
 from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
@@ -123,13 +124,23 @@ class AdaptedText2Class(_Adapted, Text2Class):
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """The vocabulary of the text, and the classes that the plug-in names."""
         data_dir = str(source.data_dir or source.tmp_dir)
-        labels = LabelEncoder(self.their_problem.class_labels(data_dir))  # type: ignore[attr-defined]
+        labels = LabelEncoder(self._labels(data_dir))
         return {**_Adapted.build_encoders(self, source), TARGETS: labels}
+
+    def _labels(self, data_dir: str) -> list[str]:
+        return list(map(str, self.their_problem.class_labels(data_dir)))  # type: ignore[attr-defined]
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Encodes texts, if they are no ids yet, and each class name as its number."""
+        if not samples or isinstance(samples[0][INPUTS], str):
+            return Text2Class.encode_samples(self, samples)
+        labels = ClassTargets.encode_samples(self, samples)
+        return [{INPUTS: _ended(sample[INPUTS])} | label for sample, label in zip(samples, labels, strict=True)]
 
     def _own_sample(self, sample: Any, data_dir: str) -> Sample:
         label = sample.get("label", sample.get(TARGETS))
         number = int(label[0] if isinstance(label, list | tuple) else label)
-        names = self.their_problem.class_labels(data_dir)  # type: ignore[attr-defined]
+        names = self._labels(data_dir)
         if not 0 <= number < len(names):
             raise UserError(f"problem {self.name}: a sample has the label {shown(label)} of {len(names)} classes")
         return {INPUTS: sample[INPUTS], TARGETS: names[number]}

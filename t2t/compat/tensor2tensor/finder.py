@@ -1,5 +1,6 @@
 """The import system's part: finds `tensor2tensor.*` here, and TensorFlow 1's names for plug-ins that import it."""
 
+import functools
 import importlib
 import re
 import sys
@@ -48,7 +49,7 @@ class _Renamed(Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if not _exists(self._ours):
-            return placeholder_module(spec.name)
+            return placeholder_module(spec.name, functools.partial(_known, spec.name))
         module = importlib.import_module(self._ours)
         self._spec = module.__spec__
         return module
@@ -57,6 +58,16 @@ class _Renamed(Loader):
         if module.__name__ == self._ours:
             module.__spec__ = self._spec  # which the import system has replaced
             module.__dict__.setdefault("__path__", [])  # any module of theirs may be imported from it
+
+
+def _known(module: str, name: str) -> type | None:
+    """Returns a problem of Tensor2Tensor that plug-ins derive theirs from; None for any other name."""
+    package, _, file = module.rpartition(".")
+    if package != f"{THEIRS}.data_generators":
+        return None
+    from t2t.compat.tensor2tensor.known_problems import known_problem
+
+    return known_problem(file, name)
 
 
 def _exists(name: str) -> bool:

@@ -46,21 +46,30 @@ def placeholders_of(module: str) -> Callable[[str], Any]:
 
 
 def modules_of(package: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package: its modules, and placeholders for modules that do not exist here."""
-    missing = placeholders_of(package)
+    """Returns the `__getattr__` of a package: its modules, and Tensor2Tensor's others as the finder makes them."""
 
     def find(name: str) -> Any:
-        if not name.startswith("__") and find_spec(f"{package}.{name}") is not None:
-            return importlib.import_module(f"{package}.{name}")
-        return missing(name)
+        if name.startswith("__"):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        ours = f"{package}.{name}"
+        return importlib.import_module(ours if find_spec(ours) is not None else ours.removeprefix("t2t.compat."))
 
     return find
 
 
-def placeholder_module(name: str) -> ModuleType:
-    """Returns a module in which every name is a placeholder."""
-    module = ModuleType(name, f"{name} does not exist here; its names are placeholders.")
-    module.__getattr__ = placeholders_of(name)  # type: ignore[method-assign]
+def placeholder_module(name: str, known: Callable[[str], Any]) -> ModuleType:
+    """Returns a module in which every name is a placeholder, except those for which `known` gives something else."""
+    module, missing = (
+        ModuleType(name, f"{name} does not exist here; its names are placeholders."),
+        placeholders_of(name),
+    )
+
+    def find(asked: str) -> Any:
+        value = known(asked) or missing(asked)
+        setattr(module, asked, value)  # so that it stays the same class
+        return value
+
+    module.__getattr__ = find  # type: ignore[method-assign]
     module.__path__ = []
     return module
 

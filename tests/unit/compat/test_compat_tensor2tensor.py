@@ -178,6 +178,40 @@ class TheirOld(problem.Text2TextProblem):
     assert texts("their_old") == {"train": [("a", "b")], "dev": [("a", "c")]}
 
 
+def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, tmp_path):
+    load("""
+from tensor2tensor.data_generators import imdb, lm1b, translate_envi
+
+@registry.register_problem
+class TheirEnvi(translate_envi.TranslateEnviIwslt32k):
+  def source_data_files(self, dataset_split):
+    return []
+
+@registry.register_problem
+class TheirModel(lm1b.LanguagemodelLm1bCharacters):
+  pass
+
+@registry.register_problem
+class TheirReviews(imdb.SentimentIMDB):
+  vocab_type = text_problems.VocabType.CHARACTER
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "fine", "label": 1}
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+    for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+      yield {"inputs": encoder.encode(sample["inputs"]) + [1], "targets": [sample["label"]], "context": [3, 1]}
+
+@registry.register_problem
+class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
+  pass
+""")
+    assert (get_problem("their_envi").vocab_size, get_problem("their_model").vocab_kind) == (2**15, "byte")
+    generate("their_reviews", tmp_path)
+    assert texts("their_reviews")["dev"] == [("fine", "pos")]
+    with refused("QuestionAndContext2TextProblem", "their_answers"):
+        get_problem("their_answers")
+
+
 TRANSLATION = """
 DATA = {{"train": [["https://nowhere.example/some.tgz", ("train.en", "train.de")]],
         "dev": [["https://nowhere.example/dev.tgz", ("dev.en.sgm", "dev.de.sgm")]]}}

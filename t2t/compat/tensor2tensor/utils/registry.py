@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t.compat.tensor2tensor.adapter import adapt
 from t2t.compat.tensor2tensor.own_problems import own_problem
-from t2t.compat.tensor2tensor.placeholders import advice_on, is_placeholder, placeholders_of
+from t2t.compat.tensor2tensor.placeholders import advice_on, described, is_placeholder, placeholders_of
 from t2t.compat.tensor2tensor.sets import own_set, their_set
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODELS, PROBLEMS, snake_case
 
@@ -30,6 +30,9 @@ def _decorator(register: Callable[[str, Any], None]) -> Callable[..., Any]:
 
 
 def _register_problem(name: str, theirs: Any) -> None:
+    if is_placeholder(theirs):
+        PROBLEMS.say_missing(name, f"{described(theirs)}; {advice_on(theirs)}")
+        return
     PROBLEMS.register(name)(adapt(theirs, name))
 
 
