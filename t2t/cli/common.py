@@ -37,7 +37,7 @@ from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
-from t2t.registry.plugins import plugin_error, with_usr_dir
+from t2t.registry.plugins import plugin_error, use_no_usr_dir, with_usr_dir
 from t2t.runs.startup import leave_out
 
 Main = Callable[..., int]
@@ -85,6 +85,8 @@ def command(
             leave_out("matplotlib")  # Keras would import it, a second, to draw what no command shows
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(errors="backslashreplace")  # no crash on characters that stdout cannot encode
+
+            use_no_usr_dir()
 
             def run() -> int:
                 values = parse(build_flags(), argv, usage, positional)

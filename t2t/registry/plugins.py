@@ -147,6 +147,12 @@ def _hint(usr_dir: str | None, plugin: Plugin | None = None) -> str:
     return f"{found}; its __init__.py imports neither of {first_few(missing, ', ')}: import there what registers names"
 
 
+def use_no_usr_dir() -> None:
+    """Forgets the folder in use, which an earlier command of this process may have had."""
+    global _usr_dir
+    _usr_dir = ""
+
+
 def with_usr_dir(text: str) -> str:
     """Returns a message in which commands that name a problem or a run also name the folder of plug-ins in use."""
     return _COMMANDS.sub(lambda found: f"{found[0]} --t2t_usr_dir={_usr_dir}", text) if _usr_dir else text
