@@ -167,9 +167,12 @@ class TheirBooks(text_problems.ChoppedTextProblem):
 class TheirOld(problem.Text2TextProblem):
   is_character_level = True
   def generator(self, data_dir, tmp_dir, is_training):
-    yield {"inputs": [99, 1], "targets": [100 if is_training else 101, 1]}
+    path, vocab = os.path.join(tmp_dir, "train" if is_training else "dev"), text_encoder.ByteTextEncoder()
+    return translate.token_generator(path + ".a", path + ".b", vocab, text_encoder.EOS_ID)
 """)
     (tmp_path / "book").write_text("abcdefghij")
+    for name, text in {"train.a": "a", "train.b": "b", "dev.a": "a", "dev.b": "c"}.items():
+        (tmp_path / name).write_text(text + "\n")
     for name in ("their_classes", "their_texts", "their_books", "their_old"):
         generate(name, tmp_path)
     assert texts("their_classes")["dev"] == [("so-so dev", "good")]

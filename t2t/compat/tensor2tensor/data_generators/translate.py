@@ -74,6 +74,35 @@ def compile_data(tmp_dir: str, datasets: Sequence[Any], filename: str, datatypes
     return path
 
 
+def bi_vocabs_token_generator(
+    source_path: str, target_path: str, source_token_vocab: Any, target_token_vocab: Any, eos: int | None = None
+) -> Iterator[dict[str, list[int]]]:
+    """Yields the ids of the pairs of lines of two files, each with `eos` at its end if it is given."""
+    end = [] if eos is None else [eos]
+    lines = map(text_problems.txt_line_iterator, (source_path, target_path))
+    for source, target in zip(*lines, strict=False):
+        inputs, targets = source_token_vocab.encode(source), target_token_vocab.encode(target)
+        yield {"inputs": [*inputs, *end], "targets": [*targets, *end]}
+
+
+def token_generator(source_path: str, target_path: str, token_vocab: Any, eos: int | None = None) -> Iterator[Any]:
+    """The same with one vocabulary."""
+    return bi_vocabs_token_generator(source_path, target_path, token_vocab, token_vocab, eos)
+
+
+character_generator = token_generator
+
+
+def tabbed_generator(
+    source_path: str, source_vocab: Any, target_vocab: Any, eos: int | None = None
+) -> Iterator[dict[str, list[int]]]:
+    """Yields the ids of the lines of a file with a TAB between source and target."""
+    end = [] if eos is None else [eos]
+    for pair in text_problems.text2text_txt_tab_iterator(source_path):
+        inputs, targets = source_vocab.encode(pair["inputs"]), target_vocab.encode(pair["targets"])
+        yield {"inputs": [*inputs, *end], "targets": [*targets, *end]}
+
+
 def _sides(tmp_dir: str, address: str, files: Sequence[Any]) -> Any:
     """Returns a function that yields the pairs of sentences of a corpus."""
     if files[0] == "tsv":  # ("tsv", column of the source, column of the target, pattern of the file's name)
