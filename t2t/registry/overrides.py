@@ -181,10 +181,12 @@ def _check_override(cls: type, owner: type, name: str, value: Any) -> None:
                 raise _wrong(cls, name, f"is {_shown(value)}", "is a method; define it by def")
             return
         _check_parameters(cls, name, getattr(cls, name), getattr(owner, name))
-        if isinstance(value, types.FunctionType) and isinstance(inherited, types.FunctionType):
-            setattr(cls, name, _checking_result(cls, value, inherited))
-        elif isinstance(value, classmethod) and isinstance(inherited, classmethod):
-            setattr(cls, name, classmethod(_checking_result(cls, value.__func__, inherited.__func__)))
+        # A problem of the project may return less than its base class says; that binds no class derived from it.
+        first = next(vars(base)[name] for base in reversed(cls.__mro__) if name in vars(base))
+        if isinstance(value, types.FunctionType) and isinstance(first, types.FunctionType):
+            setattr(cls, name, _checking_result(cls, value, first))
+        elif isinstance(value, classmethod) and isinstance(first, classmethod):
+            setattr(cls, name, classmethod(_checking_result(cls, value.__func__, first.__func__)))
     elif not isinstance(inherited, property) and not isinstance(value, property):
         _check_value(cls, name, value, inherited)
 
