@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.compat.tensor2tensor.data_generators import base, text_problems
+from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_problems
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.labels import ClassTargets
@@ -81,12 +81,25 @@ class _Adapted(TextProblem):
         samples = self.their_problem.samples_of_split(data_dir, tmp_dir, split if per_split else TRAIN)
         slots = [split] if per_split else self._slots()
         for number, sample in enumerate(samples):
+            if (
+                not number
+                and split == TRAIN
+                and (others := sorted(set(sample) - {*self.text_features, TARGETS, "label"}))
+            ):
+                log.warning("%s: features that no model here reads are left out: %s", self.name, ", ".join(others))
             if slots[number % len(slots)] == split:
                 yield self._own_sample(sample, data_dir)
 
     def _own_sample(self, sample: Any, data_dir: str) -> Sample:
         """Returns a sample with the features of this problem: texts, or lists of ids."""
-        return {name: sample[name] for name in self.text_features if name in sample}
+        return {name: self._without_end(sample[name]) for name in self.text_features if name in sample}
+
+    def _without_end(self, value: Any) -> Any:
+        """Returns a text of words without the name of the end of sequence, which is set here."""
+        is_named = (
+            isinstance(value, str) and self.vocab_kind == "word_list" and value.split()[-1:] == [text_encoder.EOS]
+        )
+        return value.rstrip().removesuffix(text_encoder.EOS) if is_named else value
 
     def sample_fault(self, sample: Any) -> str:
         """Features may be ids, too."""
@@ -124,8 +137,8 @@ class AdaptedText2Class(_Adapted, Text2Class):
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """The vocabulary of the text, and the classes that the plug-in names."""
         data_dir = str(source.data_dir or source.tmp_dir)
-        labels = LabelEncoder(self._labels(data_dir))
-        return {**_Adapted.build_encoders(self, source), TARGETS: labels}
+        encoders = _Adapted.build_encoders(self, source)  # which may also write the file of the classes
+        return {**encoders, TARGETS: LabelEncoder(self._labels(data_dir))}
 
     def _labels(self, data_dir: str) -> list[str]:
         return list(map(str, self.their_problem.class_labels(data_dir)))  # type: ignore[attr-defined]
@@ -139,6 +152,10 @@ class AdaptedText2Class(_Adapted, Text2Class):
 
     def _own_sample(self, sample: Any, data_dir: str) -> Sample:
         label = sample.get("label", sample.get(TARGETS))
+        if isinstance(label, list | tuple) and len(label) != 1:
+            raise UserError(
+                f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one"
+            )
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)
         if not 0 <= number < len(names):
@@ -160,12 +177,18 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         (text_problems.Text2TextProblem, AdaptedText2Text),
     ]
     kind = next((ours for kind, ours in kinds if issubclass(theirs, kind)), None)
+    if kind in (AdaptedText2Text, AdaptedText2Self):
+        kind = AdaptedText2Text if theirs().has_inputs else AdaptedText2Self
     if kind is None:
         raise UserError(
             f"problem {name!r}: {theirs.__name__} is neither text to text, to itself nor to classes; write it as a "
             f"problem of this project, see docs/new_problem.md"
         )
     theirs._registered_name = name
+    if length := theirs().packed_length:
+        log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, length)
+    if not theirs.preprocess_example.__module__.startswith(_OURS):
+        log.warning("problem %s: nothing here calls its preprocess_example; examples are read as they are made", name)
     values: dict[str, Any] = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
     if not theirs.eval_metrics.__module__.startswith(_OURS):
         metrics = (str(getattr(metric, "value", metric)) for metric in theirs().eval_metrics())

@@ -58,6 +58,7 @@ def own_set(name: str, theirs: Any) -> OwnHParams:
         hparams, lost = _changed_set(theirs)
     else:
         hparams, warnings = translate(theirs.values(), attention_bias=False, what=f"hparams set {name!r}")
+        hparams = hparams.replace(target_space_embedding=False)  # problems have no number of their target space here
         unread = sorted(theirs.changed - READ - _OF_MACHINES)
         lost = [*warnings, *(f"{one}={theirs.get(one)!r}" for one in unread)]
     if lost:

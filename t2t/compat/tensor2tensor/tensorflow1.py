@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from absl import flags
 
+from t2t.compat.tensor2tensor.placeholders import placeholder
 from t2t.errors import UserError
 
 log = python_logging.getLogger("t2t")
@@ -141,10 +142,12 @@ class _TensorFlow(ModuleType):
         if name == "io":
             return _Io()
         if name == "contrib":
-            raise UserError("tf.contrib: TensorFlow 2 has none; use a file without it")
+            return placeholder("tensorflow.contrib")
         tensorflow = importlib.import_module("tensorflow")
-        first = tensorflow.compat.v1
-        return getattr(first, name) if hasattr(first, name) else getattr(tensorflow, name)
+        for module in (tensorflow.compat.v1, tensorflow):
+            if hasattr(module, name):
+                return getattr(module, name)
+        return placeholder(f"tensorflow.{name}")
 
 
 class _Io:

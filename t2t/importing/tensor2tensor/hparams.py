@@ -81,7 +81,7 @@ def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[Transfo
     changes = {name: values[name] for name in _SAME if name in values}
     changes |= _network(values) | {"attention_bias": attention_bias}
     training, warnings = _training(values)
-    hparams = transformer_base().replace(**changes, **training)
+    hparams = transformer_base().replace(**{**changes, **training})
     hparams.replace().freeze()
     return hparams, tuple(warnings)
 

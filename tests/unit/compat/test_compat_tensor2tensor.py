@@ -1,6 +1,7 @@
 """Plug-ins as they were written for Tensor2Tensor: what they register, generate and set."""
 
 import gzip
+import sys
 import tarfile
 
 import numpy as np
@@ -181,7 +182,7 @@ class TheirOld(problem.Text2TextProblem):
     assert texts("their_old") == {"train": [("a", "b")], "dev": [("a", "c")]}
 
 
-def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, tmp_path):
+def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, tmp_path, caplog):
     load("""
 from tensor2tensor.data_generators import imdb, lm1b, translate_envi
 
@@ -205,12 +206,33 @@ class TheirReviews(imdb.SentimentIMDB):
       yield {"inputs": encoder.encode(sample["inputs"]) + [1], "targets": [sample["label"]], "context": [3, 1]}
 
 @registry.register_problem
+class TheirPairs(text_problems.Text2SelfProblem):
+  has_inputs, packed_length = True, 256
+  vocab_type, oov_token = text_problems.VocabType.TOKEN, "UNK"
+  def preprocess_example(self, example, mode, hparams):
+    return example
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    path = generator_utils.maybe_download(tmp_dir, "fetched", os.path.join(tmp_dir, "words"))
+    generator_utils.maybe_download(data_dir, self.vocab_filename, path)
+    yield {"inputs": "red <EOS>", "targets": "blue <EOS>", "context": "black"}
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    next(self.generate_samples(data_dir, tmp_dir, dataset_split))
+    return super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+  def samples_of_split(self, data_dir, tmp_dir, split):
+    return self.generate_samples(data_dir, tmp_dir, split)
+
+@registry.register_problem
 class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
   pass
 """)
     assert (get_problem("their_envi").vocab_size, get_problem("their_model").vocab_kind) == (2**15, "byte")
     generate("their_reviews", tmp_path)
     assert texts("their_reviews")["dev"] == [("fine", "pos")]
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in ("<pad>", "<EOS>", *WORDS, "UNK")))
+    generate("their_pairs", tmp_path)
+    assert texts("their_pairs")["train"] == [("red", "blue")]
+    said = " ".join(record.getMessage() for record in caplog.records)
+    assert all(name in said for name in ("packed_length=256", "preprocess_example", "context"))
     with refused("QuestionAndContext2TextProblem", "their_answers"):
         get_problem("their_answers")
 
@@ -304,8 +326,11 @@ class TheirNetwork(t2t_model.T2TModel):
   def body(self, features):
     return common_layers.conv(features["inputs"])
 
+class TheirEstimator(tf.estimator.Estimator):
+  pass
+
 def call():
-  return common_layers.conv(1)
+  return tf.contrib.layers.xavier_initializer()
 """)
     with refused("their_network"):
         MODELS.get("their_network")
@@ -313,6 +338,9 @@ def call():
 
     with refused("tensor2tensor.layers.common_layers.conv"):
         common_layers.conv(1)
+    module = next(module for module in sys.modules.values() if hasattr(module, "TheirEstimator"))
+    with refused("tensorflow.contrib.layers.xavier_initializer"):
+        module.call()
 
 
 def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):

@@ -22,12 +22,14 @@ VOCAB_BYTES = 1_000_000
 
 
 def maybe_download(directory: str, filename: str, uri: str, **unused: Any) -> str:
-    """Returns the path of a raw file that the user has put into a folder.
+    """Returns the path of a raw file that the user has put into a folder, or that `uri` names on this machine.
 
     Raises:
         UserError: it is not there; the message says where it comes from.
     """
     path = os.path.join(directory, filename)
+    if not os.path.exists(path) and os.path.isfile(uri):
+        shutil.copyfile(uri, path)
     if not os.path.exists(path):
         raise UserError(f"{path}: there is no such file, and nothing is downloaded here; fetch it from {uri}")
     return path
