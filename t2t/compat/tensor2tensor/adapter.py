@@ -185,7 +185,7 @@ def adapt(theirs: type, name: str) -> type[Problem]:
             f"problem of this project, see docs/new_problem.md"
         )
     theirs._registered_name = name
-    if length := theirs().packed_length:
+    if length := getattr(theirs(), "packed_length", None):
         log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, length)
     if not theirs.preprocess_example.__module__.startswith(_OURS):
         log.warning("problem %s: nothing here calls its preprocess_example; examples are read as they are made", name)

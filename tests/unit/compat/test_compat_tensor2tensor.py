@@ -338,7 +338,7 @@ def call():
 
     with refused("tensor2tensor.layers.common_layers.conv"):
         common_layers.conv(1)
-    module = next(module for module in sys.modules.values() if hasattr(module, "TheirEstimator"))
+    module = next(module for module in sys.modules.values() if "TheirEstimator" in vars(module))
     with refused("tensorflow.contrib.layers.xavier_initializer"):
         module.call()
 
