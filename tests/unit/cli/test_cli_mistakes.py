@@ -86,6 +86,7 @@ MISTAKES = [
         for flag in ("--dry_run", "--decode_from_file=-", "--decode_interactive", "--warm_start_from=x",
                      "--keep_best_checkpoints=5")
     ),
+    (datagen, "", "--problem: --registry_help"),
     (datagen, "--problem=wmt", "'wmt'"),
     (datagen, f"--random_seed={2**63}", "--random_seed: 19"),
     (datagen, "--problem=x --tmp_dir=\udce4", r"--tmp_dir='\udce4':"),

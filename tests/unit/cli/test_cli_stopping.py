@@ -134,6 +134,17 @@ def run(body):
     return command(flags.FlagValues, "%s")(lambda values: body())(["t2t-try"])
 
 
+def test_a_package_of_tensorflow_that_is_missing_is_one_line(capsys):
+    def use():
+        raise ModuleNotFoundError("No module named 'tensorflow_text.core'", name="tensorflow_text.core")
+
+    assert run(use) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("t2t-try: error: ")
+    assert "tensorflow-text" in line
+    assert line.count("\n") == 1
+
+
 def test_a_signal_ends_a_command_with_a_line_and_a_status_also_if_a_library_swallows_it():
     done = subprocess.run(
         [sys.executable, "-c", SIGNALLED], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False

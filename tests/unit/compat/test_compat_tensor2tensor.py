@@ -271,6 +271,83 @@ def test_a_list_of_corpora_is_read_from_files_or_their_archives(load, texts, tmp
     }
 
 
+CLASSES = """
+@registry.register_problem
+class TheirWrong(text_problems.Text2ClassProblem):
+  vocab_type = text_problems.VocabType.CHARACTER
+  num_classes = 2
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "a text", "label": LABEL}
+"""
+OWN_VOCABULARY = """
+class Own(text_encoder.TextEncoder):
+  pass
+
+@registry.register_problem
+class TheirWrong(text_problems.Text2TextProblem):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": [3, 1], "targets": [3, 1]}
+  def feature_encoders(self, data_dir):
+    return {"inputs": Own(), "targets": Own()}
+"""
+READS = """
+@registry.register_problem
+class TheirWrong(text_problems.Text2TextProblem):
+  vocab_type = text_problems.VocabType.CHARACTER
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    READ
+    yield {"inputs": "a", "targets": "b"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (CLASSES.replace("LABEL", "7"), ["their_wrong", 7, 2]),
+        (CLASSES.replace("LABEL", "[0, 1]"), ["their_wrong", 2]),
+        (OWN_VOCABULARY, ["their_wrong", "'inputs'", "Own,"]),
+        (READS.replace("READ", "text_encoder.TokenTextEncoder(None, reverse=True)"), ["reverse=True"]),
+        (
+            READS.replace("READ", "text_encoder.TokenTextEncoder(None, vocab_list=['a'], replace_oov='?')"),
+            ["replace_oov='?'", "UNK"],
+        ),
+        (
+            READS.replace("READ", "generator_utils.maybe_download(tmp_dir, 'gone', 'http://nowhere.example/gone')"),
+            ["gone", "http://nowhere.example/gone"],
+        ),
+        (READS.replace("READ", "tf.app.run()"), ["tf.app.run"]),
+        (READS.replace("READ", "transformer.transformer_base().hiden_size"), ["'hiden_size'", "hidden_size"]),
+        (
+            READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/packed.gz', 'train.en')"),
+            ["train.en", "packed.gz"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_line_that_names_it(load, tmp_path, body, named):
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(b"no archive"))
+    load(body)
+    with refused(*named):
+        generate("their_wrong", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("@registry.register_problem\nclass TheirWrong:\n  pass\n", "'their_wrong'"),
+        ("@registry.register_problem\nclass TheirWrong(problem.Problem):\n  pass\n", "'their_wrong'"),
+    ],
+)
+def test_problems_of_no_kind_that_there_is_are_refused_where_they_are_registered(load, body, named):
+    with refused(named):
+        load(body)
+
+
+def test_a_set_that_is_none_is_refused(load):
+    load("@registry.register_hparams\ndef their_nothing():\n  pass\n")
+    with refused("'their_nothing'"):
+        HPARAMS.get("their_nothing")()
+
+
 def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
     load("""
 @registry.register_hparams

@@ -314,6 +314,10 @@ def other_heads(spec):
         vars(layer.self_attention)["head_dim"] = np.int32(3)
 
 
+def other_activation(spec):
+    spec.encoder.activation, spec.decoder.activation = np.int8(1), np.int8(0)
+
+
 def fewer_rows(spec):
     linear = spec.encoder.layer[0].self_attention.linear[0]
     linear.weight, linear.bias = linear.weight[:20], linear.bias[:20]
@@ -324,6 +328,7 @@ def fewer_rows(spec):
     [
         ({"encodings": TABLE}, other_positions, None, ["encoder", "decoder", "positions"]),
         ({"encodings": TABLE}, other_heads, None, ["model.bin", 6, 8]),
+        ({"encodings": TABLE}, other_activation, None, ["model.bin", "encoder/activation=1", "decoder/activation=0"]),
         ({"encodings": TABLE}, fewer_rows, None, ["encoder/layer_0/self_attention/linear_0/weight", 20, 24]),
         ({"rotary_dim": 0}, second_positions, None, ["model.bin", "positions=rotary"]),
         ({"encodings": TABLE, "activation": 6}, None, None, ["model.bin", "activation=6", "alibi=0"]),
