@@ -225,7 +225,8 @@ def test_the_commands_of_the_page_on_transformers(tmp_path):
         assert (ours.numpy() == theirs.numpy()).all(), ours.path
     (card,) = blocks(tmp_path / "translator/README.md")
     (tmp_path / "card.py").write_text(card.text)
-    assert succeed(with_transformers(tmp_path / "other") + "python card.py", tmp_path).stdout.strip()
+    begun = with_transformers(tmp_path / "other") + "python ../card.py"
+    assert succeed(begun, tmp_path / "translator").stdout.strip()
 
 
 @pytest.mark.slow

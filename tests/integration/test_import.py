@@ -168,7 +168,7 @@ def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
     call(exporter, "--data_dir=", "--format=ctranslate2", **export)
     # The README's example gives the same output as the run, apart from beam search.
     (shown,) = [one.text for one in blocks(tmp_path / "fast/README.md") if one.language == "python"]
-    printed = succeed(re.sub(r"beam_size=\d+", "beam_size=1", shown), tmp_path, "python").stdout
+    printed = succeed(re.sub(r"beam_size=\d+", "beam_size=1", shown), tmp_path / "fast", "python").stdout
     text = re.search(r"source.encode\('(.*?)'\)", shown)[1]
     ((best,),) = adapted.translate([text], decode_method="greedy")
     assert printed.rstrip("\n") == best.text

@@ -159,7 +159,7 @@ def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path):
     model = ["--problem=tone_to_class", "--model=transformer_encoder", "--hparams_set=transformer_tiny"]
     asked = {"hparams": hparams, "output_dir": tmp_path / "other", "train_steps": 1000}
     said = call(trainer, *flags[:2], *model, "--dry_run", **asked).err
-    assert re.search(r" = 96 an update, about [67] example\(s\)$", said, re.M)
+    assert re.search(r" = 96 an update, about [67] examples$", said, re.M)
     cost = re.search(r"^computation: (\S+) ", said, re.M)
     assert float(cost[1]) == pytest.approx(1000 * counted * 96 / 15, rel=0.2)
 
