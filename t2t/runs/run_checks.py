@@ -67,7 +67,8 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     steps = CheckpointStore(request.output_folder / "checkpoints").steps()
     if hparams.lora_rank and not steps:
         check_adapters(hparams, settings)
-    if max(steps, default=0) < hparams.train_steps and (warning := long_warmup(hparams)):
+    goes_on = max(steps, default=0) < hparams.train_steps
+    if goes_on and settings.cluster.is_chief and (warning := long_warmup(hparams)):
         log.warning(warning)
 
 
