@@ -288,7 +288,7 @@ def interpreter():
 
 
 def printed_by_the_card(made, folder):
-    """Returns what the code of an export's model card prints."""
+    """Returns what the code of an export's model card prints in the folder of the export."""
     (folder / "README.md").write_text(made.usage())
     (shown,) = blocks(folder / "README.md")
     command = [made._interpreter, "-c", shown.text]
@@ -313,7 +313,7 @@ def test_transformers_searches_as_ours_and_the_card_prints_it(interpreter, chang
     )
     longest = search["max_length"] - 1 - ("forced_eos_token_id" in config)  # without the start and a forced end
     ((best,),) = translator.translate([text], extra_length=longest - len(row))
-    assert printed_by_the_card(made, tmp_path) == best.text.strip()
+    assert printed_by_the_card(made, tmp_path / "model") == best.text.strip()
 
 
 @pytest.mark.slow
@@ -349,4 +349,4 @@ def test_transformers_searches_as_an_imported_run_and_the_card_runs_as_it_stands
     made._interpreter = interpreter
     found = made.verify(tmp_path / "export", Trial(translator.encode(LINES), LINES))
     assert found["ids of texts"].identical == found["greedy search"].identical == len(LINES)
-    assert printed_by_the_card(made, tmp_path)
+    assert printed_by_the_card(made, tmp_path / "export")

@@ -250,6 +250,11 @@ runpy.run_path("translate.py", run_name="__main__")
 """
 
 
+def by_the_script(errors):
+    """Returns the lines of standard error without those by which a runtime says how it computes."""
+    return [line for line in errors.splitlines() if not line.startswith(b"INFO: Created TensorFlow Lite")]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe that nobody reads")
 def test_the_script_needs_no_library_no_locale_and_nobody_who_reads_all_of_it(recurrent):
     made, _, folder = recurrent
@@ -262,7 +267,7 @@ def test_the_script_needs_no_library_no_locale_and_nobody_who_reads_all_of_it(re
     command = [sys.executable, "-I", "-c", ALONE]
     for content in (given, gzip.compress(given)):
         done = subprocess.run(command, input=content, capture_output=True, check=True, **alone)
-        assert (done.stdout.decode().split("\n"), done.stderr) == ([*expected, ""], b"")
+        assert (done.stdout.decode().split("\n"), by_the_script(done.stderr)) == ([*expected, ""], [])
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **alone
     ) as one:
@@ -270,10 +275,10 @@ def test_the_script_needs_no_library_no_locale_and_nobody_who_reads_all_of_it(re
         one.stdin.flush()
         assert one.stdout.readline()
         one.stdout.close()
-        assert one.communicate(b"a b\n" * 9)[1] == b""
+        assert by_the_script(one.communicate(b"a b\n" * 9)[1]) == []
         assert one.returncode == -signal.SIGPIPE
     done = subprocess.run(command, input="a".encode("utf-16"), capture_output=True, **alone)
-    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert (done.returncode, len(by_the_script(done.stderr))) == (1, 1)
 
 
 PIECES = SentencePieceEncoder.build(["the dog runs <2de>", "caf\u00e9 <2fr> \u2581"] * 3, 300, ["<2de>", "<2fr>"])
