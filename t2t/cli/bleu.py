@@ -111,16 +111,7 @@ def main(values: flags.FlagValues) -> int:
     chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
     if chrf_options and not values.chrf:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
-    if values.metrics:
-        if values.paired:
-            raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
-        load_plugins_quietly(values.t2t_usr_dir)
-        for name in values.metrics:
-            check_text_metric(name)  # before anything is printed
-            if reads_inputs(name) and not values.source:
-                raise UserError(f"metric {name!r} reads the inputs, too; name their file with --source")
-    elif values.source:
-        raise UserError("--source: only --metrics read it; name one, or leave it out")
+    _check_metrics(values)
     ter_options = _options(values, _TER_FLAGS, "ter_")
     if ter_options and not values.ter:
         raise UserError(f"--ter_{next(iter(ter_options))} is given without --ter; add --ter")
@@ -158,6 +149,21 @@ def main(values: flags.FlagValues) -> int:
     for score in registered:
         print(score)
     return 0
+
+
+def _check_metrics(values: flags.FlagValues) -> None:
+    """Loads the plug-ins and checks --metrics and --source, before anything is printed; raises UserError."""
+    if not values.metrics:
+        if values.source:
+            raise UserError("--source: only --metrics read it; name one, or leave it out")
+        return
+    if values.paired:
+        raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
+    load_plugins_quietly(values.t2t_usr_dir)
+    for name in values.metrics:
+        check_text_metric(name)
+        if reads_inputs(name) and not values.source:
+            raise UserError(f"metric {name!r} reads the inputs, too; name their file with --source")
 
 
 def _score_folder(values: flags.FlagValues) -> int:

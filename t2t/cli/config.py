@@ -93,7 +93,7 @@ def _did_you_mean(key: str, known_flags: Iterable[str], found: Mapping[str, Any]
 
 
 def read_config(path: Path) -> tuple[str, dict[str, Any]]:
-    """Returns the text and the keys of a --config file; raises UserError if there is none, or it is no TOML."""
+    """Returns the text and the keys of a --config file; raises UserError if it is missing, or not TOML."""
     if not path.is_file():
         raise UserError(f"--config={path}: there is no such file; check the path")
     try:
@@ -101,7 +101,7 @@ def read_config(path: Path) -> tuple[str, dict[str, Any]]:
             text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
-        raise UserError(f"{path}: it is no TOML: {one_line(error)}; write name = value, text in quotes") from error
+        raise UserError(f"{path}: it is not TOML: {one_line(error)}; write name = value, text in quotes") from error
 
 
 def _place(path: Path, text: str, *keys: str) -> str:

@@ -153,7 +153,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
 
 
 def _origin(text: str) -> str:
-    """Returns a value of --allow_origin in lower case; raises UserError if it is no origin."""
+    """Returns a value of --allow_origin in lower case; raises UserError if it is not an origin."""
     if not _ORIGIN.fullmatch(text):
         raise UserError(f"--allow_origin={text}: an origin is a scheme, a host and perhaps a port; give e.g. "
                         "https://page.example:8443")  # fmt: skip

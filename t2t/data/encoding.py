@@ -99,8 +99,7 @@ def encode_chunk(
     cut_length = problem.cut_length if set(features) == {TARGETS} else 0
     if split == TRAIN:
         fit = _fit(problem, features, columns, dropped, is_cut=cut_length > 0)
-        texts_of = () if problem.output_suffix else getattr(problem, "text_features", ())  # codes of sound are no text
-        lengths = [columns[name].lengths for name in features if name in texts_of]
+        lengths = [columns[name].lengths for name in features if name in _text_features(problem)]
         ids, lost = (sum(int(one[rows].sum()) for one in lengths) for rows in (slice(None), ~fit))
         copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
         columns = {name: repeat(column, copies) for name, column in columns.items()}
@@ -122,9 +121,14 @@ def encode_chunk(
     )
 
 
+def _text_features(problem: Problem) -> tuple[str, ...]:
+    """Returns the features that are text; codes of sound are none."""
+    return () if problem.output_suffix else getattr(problem, "text_features", ())
+
+
 def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
     """Returns the number of samples with columns or JSON in a text; targets may well be JSON that is to be written."""
-    names = () if problem.output_suffix else getattr(problem, "text_features", ())  # codes of sound are no text
+    names = _text_features(problem)
     given = INPUTS if INPUTS in names else TARGETS
     counts: Counter = Counter()
     for sample in samples:

@@ -111,9 +111,7 @@ def _generate_shard(
     tmp_dir: Path,
     progress: Callable[[int], None],
 ) -> ShardResult:
-    plan = read_same_plan(
-        folder, fingerprint
-    )  # sent with each call, a plan of many files would cost more than its shard
+    plan = read_same_plan(folder, fingerprint)  # which, sent with each call, could cost more than its shard
     return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
 
 

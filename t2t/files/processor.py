@@ -3,8 +3,8 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Set
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence, Set
+from pathlib import Path, PurePosixPath
 
 _DESCRIPTION = Path("/proc/cpuinfo")
 _BFLOAT16 = {"avx512_bf16", "amx_bf16"}
@@ -24,18 +24,33 @@ def available_cores(root: Path = Path("/")) -> int:
 
 def _quotas(root: Path) -> Iterator[tuple[int, int]]:
     """Yields the time in a period that each control group of this process may compute, and the period; -1: no limit."""
-    with contextlib.suppress(OSError, ValueError):  # another system, or other files
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").strip().split("\n"):
-            _, controllers, path = line.split(":", 2)
-            if controllers and "cpu" not in controllers.split(","):
-                continue
-            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
-            group = Path(path.lstrip("/"))
-            for folder in (group, *group.parents):  # in a container the outermost is its own
-                files = [root / "sys/fs/cgroup" / controllers / folder / name for name in names]
-                if all(file.is_file() for file in files):
-                    found = " ".join(file.read_text(encoding="utf-8") for file in files).replace("max", "-1").split()
-                    yield int(found[0]), int(found[1])
+    for text in control_group_values(root, "cpu", ("cpu.cfs_quota_us", "cpu.cfs_period_us"), "cpu.max"):
+        with contextlib.suppress(ValueError):  # another form
+            quota, period = map(int, text.replace("max", "-1").split())
+            yield quota, period
+
+
+def control_group_values(root: Path, controller: str, files_of_v1: Sequence[str], file_of_v2: str) -> Iterator[str]:
+    """Yields what each control group of this process has in a file, the innermost group first; nothing elsewhere.
+
+    Args:
+        root: folder of the system's files.
+        controller: `cpu` or `memory`.
+        files_of_v1: files of control groups of version 1; their contents are joined by spaces.
+        file_of_v2: file of those of version 2.
+    """
+    lines = []
+    with contextlib.suppress(OSError):  # not Linux
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").strip().split("\n")
+    for controllers, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
+        if controllers and controller not in controllers.split(","):
+            continue
+        group = PurePosixPath(path.lstrip("/"))
+        for folder in (group, *group.parents):  # a container may see the names of its host, and only its own group
+            files = [root / "sys/fs/cgroup" / controllers / folder / name for name in files_of_v1 if controllers]
+            files = files or [root / "sys/fs/cgroup" / folder / file_of_v2]
+            with contextlib.suppress(OSError):  # no such group
+                yield " ".join(file.read_text(encoding="utf-8").strip() for file in files)
 
 
 def instruction_sets() -> set[str]:

@@ -103,7 +103,7 @@ def compute(
 
 
 def _checked(metric: TextMetric, score: Any) -> Score:
-    """Returns what a metric has returned, with its value as a float; raises PluginError if it is no score."""
+    """Returns what a metric has returned, with its value as a float; raises PluginError if it is not a score."""
     value: Any = getattr(score, "value", None)
     if not isinstance(score, Score) or isinstance(value, str) or not hasattr(value, "__float__"):
         found = f"a Score whose value is of type {type(value).__name__}" if isinstance(score, Score) else ""

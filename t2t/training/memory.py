@@ -6,10 +6,11 @@ import math
 import os
 import resource
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
+from t2t.files.processor import control_group_values
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.training.engine import Devices
@@ -81,13 +82,6 @@ def memory_limit(root: Path = Path("/")) -> int:
     Reads the limits of Linux's control groups, of both versions; `root` is the folder that has `proc` and `sys`.
     """
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    with contextlib.suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").strip().split("\n"):
-            _, controllers, name = line.split(":", 2)
-            if controllers not in ("", "memory"):
-                continue
-            group, file = PurePosixPath(name.lstrip("/")), f"memory.{'limit_in_bytes' if controllers else 'max'}"
-            for folder in (group, *group.parents):  # a container may see the names of its host, and only its own group
-                with contextlib.suppress(OSError, ValueError):  # no such group, or `max`
-                    limits.append(int((root / "sys/fs/cgroup" / controllers / folder / file).read_text()))
+    found = control_group_values(root, "memory", ["memory.limit_in_bytes"], "memory.max")
+    limits += [int(text) for text in found if text.isdigit()]  # or `max`
     return min(limits)

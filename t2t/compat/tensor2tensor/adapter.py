@@ -171,27 +171,24 @@ def adapt(theirs: type, name: str) -> type[Problem]:
     """
     if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
         raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem; derive it from one")
-    kinds: list[tuple[type, type[_Adapted]]] = [
-        (text_problems.Text2ClassProblem, AdaptedText2Class),
-        (text_problems.Text2SelfProblem, AdaptedText2Self),
-        (text_problems.Text2TextProblem, AdaptedText2Text),
-    ]
-    kind = next((ours for kind, ours in kinds if issubclass(theirs, kind)), None)
-    if kind in (AdaptedText2Text, AdaptedText2Self):
-        kind = AdaptedText2Text if theirs().has_inputs else AdaptedText2Self
-    if kind is None:
+    one = theirs()
+    if isinstance(one, text_problems.Text2ClassProblem):
+        kind: type[_Adapted] = AdaptedText2Class
+    elif isinstance(one, text_problems.Text2TextProblem):
+        kind = AdaptedText2Text if one.has_inputs else AdaptedText2Self
+    else:
         raise UserError(
             f"problem {name!r}: {theirs.__name__} is neither text to text, to itself nor to classes; write it as a "
             f"problem of this project, see docs/new_problem.md"
         )
     theirs._registered_name = name
-    if length := getattr(theirs(), "packed_length", None):
-        log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, length)
+    if one.packed_length:
+        log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, one.packed_length)
     if not theirs.preprocess_example.__module__.startswith(_OURS):
         log.warning("problem %s: nothing here calls its preprocess_example; examples are read as they are made", name)
     values: dict[str, Any] = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
     if not theirs.eval_metrics.__module__.startswith(_OURS):
-        metrics = (str(getattr(metric, "value", metric)) for metric in theirs().eval_metrics())
+        metrics = (str(getattr(metric, "value", metric)) for metric in one.eval_metrics())
         values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics
     return type(theirs.__name__, (kind,), values)
 

@@ -182,8 +182,7 @@ class TheirOld(problem.Text2TextProblem):
     assert texts("their_old") == {"train": [("a", "b")], "dev": [("a", "c")]}
 
 
-def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, tmp_path, caplog):
-    load("""
+DERIVED = """
 from tensor2tensor.data_generators import imdb, lm1b, translate_envi
 
 @registry.register_problem
@@ -224,7 +223,11 @@ class TheirPairs(text_problems.Text2SelfProblem):
 @registry.register_problem
 class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
   pass
-""")
+"""
+
+
+def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, tmp_path, caplog):
+    load(DERIVED)
     assert (get_problem("their_envi").vocab_size, get_problem("their_model").vocab_kind) == (2**15, "byte")
     generate("their_reviews", tmp_path)
     assert texts("their_reviews")["dev"] == [("fine", "pos")]
