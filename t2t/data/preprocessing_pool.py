@@ -93,7 +93,7 @@ class PreprocessingPool:
         return self._receive() if self._begun is not None else None
 
     def _start(self) -> None:
-        log.info("sampled subwords: by %d process(es), a window ahead of training", self._count)
+        log.info("subwords are sampled a window ahead of training, processes: %d", self._count)
         for _ in range(self._count):
             child = subprocess.Popen(
                 [sys.executable, "-P", "-c", _CHILD],  # no file of the current folder is taken for a module
