@@ -126,11 +126,13 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
     origins = [_origin(text) for text in values.allow_origin]
-    server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
-    listening = server.open_socket(values.host, values.port)
+    connections, routes, engine = (
+        import_serving(f"t2t.serving.{name}") for name in ("connections", "routes", "engine")
+    )
+    listening = connections.open_socket(values.host, values.port)
     with listening:
         models = _build_models(values, named, adapters)
-        limits = service.RequestLimits(
+        limits = engine.RequestLimits(
             most_bytes=values.request_bytes,
             most_texts=values.request_texts,
             seconds=values.request_seconds,
@@ -140,15 +142,15 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         )
         for model in models:
             model.warm_up()
-        started = service.Service(models, limits)
-        hosts = server.allowed_hosts(values.host, listening)
-        if server.ANY in hosts:
+        started = engine.ServingEngine(models, limits)
+        hosts = connections.allowed_hosts(values.host, listening)
+        if connections.ANY in hosts:
             log.warning("--host=%s: others can reach this address; there is no password, and any host name is accepted",
                         values.host)  # fmt: skip
-        served = app.build_app(started, hosts, more_addresses(started, folders), origins)
+        served = routes.build_app(started, hosts, more_addresses(started, folders), origins)
         for model in models:
             model.warm_up_others()
-        server.serve(served, listening, values.grace_seconds, service=started)
+        connections.serve(served, listening, values.grace_seconds, engine=started)
     return 0
 
 

@@ -229,7 +229,7 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
     check_trackers(split_names(values.track))
     if values.studio:
-        import_serving("t2t.serving.server")
+        import_serving("t2t.serving.connections")
         import_serving("t2t.serving.insight.page").plotly_file()
 
 

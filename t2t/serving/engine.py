@@ -1,10 +1,12 @@
-"""State of the service: models by name, request limits, queues."""
+"""The engine of the service: models by name, limits of requests, answers, streams, jobs and their counts.
+
+`await engine.translate(model, query)` gives answers, `engine.stream(model, query)` an iterator of partial ones. Streams
+and jobs run in threads, up to a fixed number; others wait.
+"""
 
 import asyncio
 import contextlib
 import dataclasses
-import functools
-import itertools
 import logging
 import time
 from collections import OrderedDict
@@ -13,14 +15,20 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.concurrency import run_in_threadpool
 
 from t2t.errors import UnknownNameError, did_you_mean
-from t2t.serving.batcher import Batcher, EndedError, FullError
-from t2t.serving.errors import ContextLengthError
-from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
-from t2t.serving.streams import Streams
+from t2t.serving.models import (
+    Answer,
+    Batcher,
+    ContextLengthError,
+    EndedError,
+    PartialAnswer,
+    Question,
+    RefusedError,
+    ServedModel,
+)
+from t2t.serving.requests import Query, RequestError
 
 log = logging.getLogger("t2t")
 
@@ -30,10 +38,14 @@ CLOSE_S = 3.0
 """Time limit for what is still running when a service is closed."""
 MOST_LATE = 8
 """Largest number of jobs that are kept for a later request."""
-RETRY_S = 1
-"""Value of the Retry-After header, in seconds."""
 
 Result = TypeVar("Result")
+
+
+class LateError(RefusedError):
+    """The time limit of a request is exceeded."""
+
+    status = 504
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +61,7 @@ class RequestLimits:
     seconds: float = 60.0
     """Time limit from the complete body to the answer."""
     waiting_jobs: int = 256
-    """Capacity of each of the two job queues, see `Service.run` and `Service.read`, and of that of streamed answers."""
+    """Capacity of each of the two job queues, see `ServingEngine.run` and `.read`, and of that of streamed answers."""
     streams: int = 4
     """Largest number of concurrent streamed answers; others wait."""
     truncate: bool = False
@@ -89,15 +101,15 @@ class Measures:
         return generate_latest(self._registry)
 
 
-class Service:
+class ServingEngine:
     """Models by unique name, with the limits and queues of all requests; the first model is the default."""
 
     def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
         self.models = {model.name: model for model in models}
         self.limits = limits or RequestLimits()
         self.measures = Measures()
-        for model in models:
-            self.measures.waiting_texts.labels(model.name).set_function(functools.partial(getattr, model, "waiting"))
+        for name in self.models:
+            self.measures.waiting_texts.labels(name).set_function(lambda name=name: self.models[name].waiting)
         room = self.limits.waiting_jobs
         self._jobs, self._reads = (
             Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(2)
@@ -115,63 +127,61 @@ class Service:
         self.is_closed = False
         """Whether the service was closed and no work is running."""
 
-    def model(self, name: Any) -> ServedModel:
+    def model(self, name: str | None) -> ServedModel:
         """Returns the model with a name, the first one for None; raises UnknownNameError."""
         if name is None and self.models:
             return next(iter(self.models.values()))
         if not self.models:
             raise UnknownNameError("no model is served here all the time; name runs with --output_dir")
-        if not isinstance(name, str) or name not in self.models:
+        if name not in self.models:
             near = did_you_mean(str(name), self.models)
             raise UnknownNameError(f"model {name!r:.200} is not served; {near}there are {', '.join(self.models)}")
         return self.models[name]
 
-    async def body(self, request: Request) -> bytes:
-        """Returns the body of a request; raises HTTPException if it is too large or too slow."""
-        limits = self.limits
-        too_large = HTTPException(413, f"the body is larger than {limits.most_bytes:,} bytes; send less at once")
-        if int(request.headers.get("content-length", 0)) > limits.most_bytes:
-            raise too_large
-        body = bytearray()
-        try:
-            async with self._within(limits.body_seconds):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > limits.most_bytes:
-                        raise too_large
-        except TimeoutError:
-            reason = f"the body did not arrive within {limits.body_seconds:g} seconds; send less at once"
-            raise HTTPException(408, reason, headers={"Connection": "close"}) from None
-        return bytes(body)
+    # === Texts to texts ===
 
-    def questions(
-        self, model: ServedModel, texts: Sequence[str], *how: Any, truncate: bool | None = None
-    ) -> list[Question]:
-        """Returns the questions of a request; it takes time if texts are long or constraints large.
-
-        Args:
-            model: the model to ask.
-            texts: at least one text.
-            how: further arguments of `ServedModel.questions`.
-            truncate: whether texts that are too long are truncated; None as the limits have it.
+    async def translate(self, model: ServedModel, query: Query) -> list[Answer]:
+        """Returns a model's answers, in the order of the texts.
 
         Raises:
-            ContextLengthError: a text that is too long is not to be truncated.
+            ContextLengthError: a text is too long and may not be truncated.
             UserError: settings that the model does not support.
-            HTTPException: too many texts.
+            RefusedError: too many texts, a full queue, or the time limit is exceeded.
         """
-        most = min(self.limits.most_texts, model.queue.room)
-        if len(texts) > most:
-            raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
-        return model.questions(texts, *how, truncate=self.limits.truncate if truncate is None else truncate)
+        return await self._answers(model, await self._questions(model, query))
 
-    async def answers(self, model: ServedModel, questions: Sequence[Question]) -> list[Answer]:
-        """Returns a model's answers.
+    async def stream(self, model: ServedModel, query: Query) -> AsyncIterator[PartialAnswer]:
+        """Yields partial answers during the search, or only the complete one if the model cannot stream.
 
         Raises:
-            ContextLengthError: the answer tells that a text was cut that may not be truncated.
-            HTTPException: the queue is full or the time limit is exceeded.
+            RequestError: several texts.
+            RefusedError: too many streams, a full queue, or the time limit is exceeded.
         """
+        if len(query.texts) > 1:
+            raise RequestError(
+                f"stream: {len(query.texts)} texts are asked for, and one is written at a time; send one, or ask "
+                f"without stream", "stream",
+            )  # fmt: skip
+        (question,) = await self._questions(model, query)
+        if not model.can_stream:
+            (answer,) = await self._answers(model, [question])
+            yield PartialAnswer([one.text for one in answer.hypotheses], answer)
+            return
+        async for partial in self.stream_items(lambda: model.stream(question)):
+            if partial.answer:
+                self.measures.note_answers(model.name, [partial.answer])
+            yield partial
+
+    async def _questions(self, model: ServedModel, query: Query) -> list[Question]:
+        """Returns the questions of a request; in a thread, since it takes time if texts or constraints are long."""
+        most = min(self.limits.most_texts, model.queue.room)
+        if len(query.texts) > most:
+            raise RefusedError(f"{len(query.texts)} texts, at most {most}; send fewer at once")
+        if query.truncate is None:
+            query = dataclasses.replace(query, truncate=self.limits.truncate)
+        return await run_in_threadpool(model.questions, query)
+
+    async def _answers(self, model: ServedModel, questions: Sequence[Question]) -> list[Answer]:
         found: list[Answer] = await self._results(model.submit, questions)
         for number, (question, answer) in enumerate(zip(questions, found, strict=True), start=1):
             if answer.cut and not question.truncate:
@@ -182,37 +192,21 @@ class Service:
         self.measures.note_answers(model.name, found)
         return found
 
-    async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
-        """Yields partial answers during the search, or only the complete one if the model cannot stream.
-
-        Raises:
-            HTTPException: too many streams, a full queue, or the time limit is exceeded.
-        """
-        if not model.can_stream:
-            (answer,) = await self.answers(model, [question])
-            yield PartialAnswer([one.text for one in answer.hypotheses], answer)
-            return
-        async for partial in self.stream_items(lambda: model.stream(question)):
-            if partial.answer:
-                self.measures.note_answers(model.name, [partial.answer])
-            yield partial
+    # === Jobs ===
 
     async def stream_items(self, items: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
-        """Yields the items of an iterator that runs in a thread; see `Streams.run`.
-
-        Raises:
-            HTTPException: too many streams, or the time limit is exceeded.
-        """
+        """Yields the items of an iterator that runs in a thread, see `Streams.run`; raises RefusedError."""
         try:
             async for item in self.streams.run(items, self.limits.seconds):
                 yield item
-        except FullError as error:
-            raise self._refused(error) from None
+        except EndedError:
+            self.unanswered += 1
+            raise
         except TimeoutError:
-            raise self._too_late() from None
+            raise self._late_error() from None
 
     async def run(self, job: Callable[[], Result], key: Hashable = None) -> Result:
-        """Runs a function in the job thread; raises HTTPException for a full queue or an exceeded time limit.
+        """Runs a function in the job thread; raises RefusedError for a full queue or an exceeded time limit.
 
         A job that runs when the time is over goes on: the next request with the same key gets its result.
         """
@@ -224,7 +218,7 @@ class Service:
 
         try:
             (result,) = await self._results(submit, [job])
-        except HTTPException:
+        except RefusedError:
             if key is not None and futures and not futures[0].cancelled():
                 self._late[key] = futures[0]
                 if len(self._late) > MOST_LATE:
@@ -239,38 +233,30 @@ class Service:
 
     async def _results(self, submit: Callable[[Sequence[Any]], list[Future]], items: Sequence[Any]) -> list[Any]:
         try:
-            futures = submit(items)
-        except FullError as error:
-            raise self._refused(error) from None
-        try:
-            async with self._within(self.limits.seconds):
-                return await asyncio.gather(*map(asyncio.wrap_future, futures))
+            async with self.within(self.limits.seconds):
+                return await asyncio.gather(*map(asyncio.wrap_future, submit(items)))
         except TimeoutError:
-            raise self._too_late() from None
+            raise self._late_error() from None
 
     @contextlib.asynccontextmanager
-    async def _within(self, seconds: float) -> AsyncIterator[None]:
-        """Context that raises TimeoutError after a time, and HTTPException when the service stops."""
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """Context that raises TimeoutError after a time, and EndedError when the service stops."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(0.0 if self._is_stopped else seconds) as limit:
                     self._time_limits.add(limit)
                     stack.callback(self._time_limits.discard, limit)
                     yield
-            except TimeoutError:
-                if self._is_stopped:
-                    raise self._refused(EndedError()) from None
-                raise
+            except (TimeoutError, EndedError) as error:
+                if isinstance(error, TimeoutError) and not self._is_stopped:
+                    raise
+                self.unanswered += 1
+                raise EndedError from None
 
-    def _too_late(self) -> HTTPException:
-        return HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less")
+    def _late_error(self) -> LateError:
+        return LateError(f"no answer within {self.limits.seconds:g} seconds; ask for less")
 
-    def _refused(self, error: FullError) -> HTTPException:
-        retry = {"Retry-After": str(RETRY_S)}
-        if isinstance(error, EndedError):
-            self.unanswered += 1
-            return HTTPException(503, f"{error}; ask again later", headers=retry)
-        return HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry)
+    # === The end ===
 
     def stop(self) -> None:
         """Ends all requests that are being answered, with status 503; called in the event loop."""
@@ -287,8 +273,117 @@ class Service:
             seconds: time limit for all queues. Who asked has waited for `--grace_seconds` before and is gone.
         """
         end = time.monotonic() + seconds
-        own = ((model.queue, model.first_queue) for model in self.models.values())
-        queues: list[Batcher | Streams] = [*itertools.chain.from_iterable(own), self._jobs, self._reads, self.streams]
+        queues: list[ServedModel | Batcher | Streams] = [*self.models.values(), self._jobs, self._reads, self.streams]
         self.is_closed = all([queue.close(max(0.0, end - time.monotonic())) for queue in queues])
         if not self.is_closed:
             log.warning("closed while work was running, after %g s; it is not finished", seconds)
+
+
+# === Streams ===
+
+
+_END = object()
+
+
+class _Stream:
+    """An iterator whose items go to a coroutine.
+
+    Args:
+        items: returns the iterator.
+    """
+
+    def __init__(self, items: Callable[[], Iterator[Any]]):
+        self._items, self._loop = items, asyncio.get_running_loop()
+        self.arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self.is_stopped = False
+        """Whether nobody reads further items."""
+
+    def send(self, item: Any) -> None:
+        """Passes an item to the coroutine, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
+            self._loop.call_soon_threadsafe(self.arrived.put_nowait, item)
+
+    def run(self) -> None:
+        """Sends all items, unless it is stopped."""
+        if self.is_stopped:
+            return
+        last: Any = _END
+        try:
+            with contextlib.closing(self._items()) as iterator:  # type: ignore[type-var]  # a generator
+                for item in iterator:
+                    if self.is_stopped:
+                        return
+                    self.send(item)
+        except BaseException as error:  # goes to the consumer
+            last = error
+        self.send(last)
+
+
+class Streams:
+    """Runs iterators in threads for coroutines that consume their items.
+
+    Args:
+        most: largest number of concurrent iterators.
+        room: how many more may wait.
+    """
+
+    def __init__(self, most: int, room: int):
+        self._queue = Batcher(self._run, most=1, wait_s=0.0, room=room, threads=most)
+        self._open: set[_Stream] = set()
+        """Streams with a consumer."""
+        self._running: set[_Stream] = set()
+
+    @property
+    def running(self) -> int:
+        """Number of iterators that have started and not ended."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Number of iterators that wait."""
+        return self._queue.waiting
+
+    async def run(self, items: Callable[[], Iterator[Result]], seconds: float) -> AsyncIterator[Result]:
+        """Yields the items of an iterator as they arrive; stops the iterator when the consumer is closed.
+
+        Args:
+            items: returns the iterator; called in the thread.
+            seconds: time limit for all items, from the call on.
+
+        Raises:
+            EndedError: the streams are stopped or closed.
+            FullError: too many iterators wait.
+            TimeoutError: the time limit is exceeded.
+        """
+        stream = _Stream(items)
+        end = time.monotonic() + seconds
+        self._queue.submit([stream])
+        self._open.add(stream)
+        try:
+            while (item := await asyncio.wait_for(stream.arrived.get(), end - time.monotonic())) is not _END:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stream.is_stopped = True
+            self._open.discard(stream)
+
+    def stop(self) -> None:
+        """Ends all streams for their consumers, with an EndedError, and stops the iterators after their next items."""
+        for stream in list(self._open):
+            stream.is_stopped = True
+            stream.send(EndedError())
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Does as `stop`, takes no more, and joins the threads, see `Batcher.close`."""
+        self.stop()
+        return self._queue.close(seconds)
+
+    def _run(self, streams: Any) -> list[None]:
+        (stream,) = streams
+        self._running.add(stream)
+        try:
+            stream.run()
+        finally:
+            self._running.discard(stream)
+        return [None]
