@@ -5,9 +5,12 @@ and jobs run in threads, up to a fixed number; others wait.
 """
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
+import functools
 import logging
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
@@ -17,7 +20,7 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
 
-from t2t.errors import UnknownNameError, did_you_mean
+from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
 from t2t.serving.models import (
     Answer,
     Batcher,
@@ -81,6 +84,7 @@ class Measures:
         self._cut_texts = Counter("cut_texts", "Texts that were too long and were truncated.", ["model"], **common)
         what = "Outputs that end at their limit, before an end of sequence."
         self._cut_outputs = Counter("cut_outputs", what, ["model"], **common)
+        self.model_step = Gauge("model_step", "Step of the checkpoint that is served.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
         self.streams = Gauge("streams", "Answers that are being streamed.", **common)
         self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queues.", **common)
@@ -110,10 +114,15 @@ class ServingEngine:
         self.measures = Measures()
         for name in self.models:
             self.measures.waiting_texts.labels(name).set_function(lambda name=name: self.models[name].waiting)
+            self.measures.model_step.labels(name).set_function(lambda name=name: self.models[name].step)
         room = self.limits.waiting_jobs
-        self._jobs, self._reads = (
-            Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(2)
+        self._jobs, self._reads, self._loads = (
+            Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room) for _ in range(3)
         )
+        self._users: collections.Counter[ServedModel] = collections.Counter()
+        """Requests that each model is answering."""
+        self._loading: dict[str, asyncio.Task[bool]] = {}
+        """Loads of newer checkpoints, by the name of the model."""
         self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting + self._reads.waiting)
         self.streams = Streams(self.limits.streams, room)
         self.measures.streams.set_function(lambda: self.streams.running)
@@ -148,7 +157,8 @@ class ServingEngine:
             UserError: settings that the model does not support.
             RefusedError: too many texts, a full queue, or the time limit is exceeded.
         """
-        return await self._answers(model, await self._questions(model, query))
+        with self._use(model):
+            return await self._answers(model, await self._questions(model, query))
 
     async def stream(self, model: ServedModel, query: Query) -> AsyncIterator[PartialAnswer]:
         """Yields partial answers during the search, or only the complete one if the model cannot stream.
@@ -162,15 +172,16 @@ class ServingEngine:
                 f"stream: {len(query.texts)} texts are asked for, and one is written at a time; send one, or ask "
                 f"without stream", "stream",
             )  # fmt: skip
-        (question,) = await self._questions(model, query)
-        if not model.can_stream:
-            (answer,) = await self._answers(model, [question])
-            yield PartialAnswer([one.text for one in answer.hypotheses], answer)
-            return
-        async for partial in self.stream_items(lambda: model.stream(question)):
-            if partial.answer:
-                self.measures.note_answers(model.name, [partial.answer])
-            yield partial
+        with self._use(model):
+            (question,) = await self._questions(model, query)
+            if not model.can_stream:
+                (answer,) = await self._answers(model, [question])
+                yield PartialAnswer([one.text for one in answer.hypotheses], answer)
+                return
+            async for partial in self.stream_items(lambda: model.stream(question)):
+                if partial.answer:
+                    self.measures.note_answers(model.name, [partial.answer])
+                yield partial
 
     async def _questions(self, model: ServedModel, query: Query) -> list[Question]:
         """Returns the questions of a request; in a thread, since it takes time if texts or constraints are long."""
@@ -191,6 +202,79 @@ class ServingEngine:
                 )
         self.measures.note_answers(model.name, found)
         return found
+
+    # === Newer checkpoints ===
+
+    async def reload(self, model: ServedModel) -> bool:
+        """Serves the newest checkpoint of a model; returns whether it is another than before.
+
+        It is loaded and warmed up aside; until then, and for requests that are being answered, the old one is used.
+
+        Raises:
+            UserError: the model is an export.
+            MachineError: the checkpoint cannot be loaded; the old one stays in service.
+            RefusedError: the time limit is exceeded; loading goes on.
+        """
+        name = model.name
+        if model.source is None:
+            raise UserError(f"model {name!r} is an export, which has no newer checkpoint; serve its run")
+        if name not in self._loading:
+            self._loading[name] = asyncio.create_task(self._load_newer(model))
+            self._loading[name].add_done_callback(lambda task: self._loading.pop(name))
+        try:
+            async with self.within(self.limits.seconds):
+                return await asyncio.shield(self._loading[name])
+        except TimeoutError:
+            raise self._late_error() from None
+
+    async def _load_newer(self, model: ServedModel) -> bool:
+        job = functools.partial(_load_newer, model)
+        try:
+            newer = await asyncio.wrap_future(self._loads.submit([job])[0])
+        except Exception as error:
+            reason = one_line(error if isinstance(error, T2TError) else f"{type(error).__name__}: {error}")
+            log.warning(
+                "model %s: its newest checkpoint cannot be loaded, and step %d stays in service: %s",
+                model.name, model.step, reason, exc_info=None if isinstance(error, T2TError) else error,
+            )  # fmt: skip
+            raise MachineError(
+                f"model {model.name!r}: its newest checkpoint cannot be loaded ({reason}); step {model.step} stays in "
+                f"service; ask again when there is another"
+            ) from error
+        if newer is None:
+            return False
+        log.info("model %s: step %d is served instead of %d", model.name, newer.step, model.step)
+        self.models[model.name] = newer
+        self._end_if_unused(model)
+        return True
+
+    async def watch(self, seconds: float) -> None:
+        """Serves newer checkpoints of all models; looks for them again after some seconds."""
+        tried = {name: model.stamp for name, model in self.models.items()}
+        while True:
+            await asyncio.sleep(seconds)
+            for name, model in list(self.models.items()):
+                with contextlib.suppress(MachineError, RefusedError, UserError, OSError):  # is in the log
+                    stamp = await self.read(model.source.stamp) if model.source else tried[name]
+                    if stamp != tried[name]:
+                        tried[name] = stamp
+                        await self.reload(model)
+
+    @contextlib.contextmanager
+    def _use(self, model: ServedModel) -> Iterator[None]:
+        """Context in which a model stays open, although a newer one may take its place."""
+        self._users[model] += 1
+        try:
+            yield
+        finally:
+            self._users[model] -= 1
+            self._end_if_unused(model)
+
+    def _end_if_unused(self, model: ServedModel) -> None:
+        if not self._users[model]:
+            del self._users[model]
+            if self.models.get(model.name) is not model:
+                threading.Thread(target=model.close, name="closing", daemon=True).start()
 
     # === Jobs ===
 
@@ -273,10 +357,29 @@ class ServingEngine:
             seconds: time limit for all queues. Who asked has waited for `--grace_seconds` before and is gone.
         """
         end = time.monotonic() + seconds
-        queues: list[ServedModel | Batcher | Streams] = [*self.models.values(), self._jobs, self._reads, self.streams]
+        queues: list[ServedModel | Batcher | Streams] = [
+            *{*self.models.values(), *self._users}, self._jobs, self._reads, self._loads, self.streams,
+        ]  # fmt: skip
         self.is_closed = all([queue.close(max(0.0, end - time.monotonic())) for queue in queues])
         if not self.is_closed:
             log.warning("closed while work was running, after %g s; it is not finished", seconds)
+
+
+def _load_newer(model: ServedModel) -> ServedModel | None:
+    """Returns a model of the newest checkpoint, warmed up; None if that is the same."""
+    source = model.source
+    assert source is not None
+    stamp = source.stamp()
+    if stamp == model.stamp:
+        return None
+    newer = source.load()
+    newer.source, newer.stamp = source, stamp
+    if newer.fingerprint == model.fingerprint and newer.step == model.step:  # the newest is damaged
+        newer.close()
+        return None
+    newer.warm_up()
+    newer.warm_up_others()
+    return newer
 
 
 # === Streams ===

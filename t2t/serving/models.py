@@ -103,7 +103,7 @@ class Batcher:
         self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self.is_closed = False
         self._threads = [threading.Thread(target=self._work, name="batcher", daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -121,7 +121,7 @@ class Batcher:
             FullError: the queue has no room for all items.
         """
         with self._changed:
-            if self._closed:
+            if self.is_closed:
                 raise EndedError
             if len(self._queue) + len(items) > self.room:
                 raise FullError(f"too much is waiting: {len(self._queue)} of {self.room} places taken; ask again later")
@@ -137,7 +137,7 @@ class Batcher:
             seconds: time limit for the threads, which go on until the process ends; None for none.
         """
         with self._changed:
-            self._closed = True
+            self.is_closed = True
             self._changed.notify_all()
         end = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
@@ -169,14 +169,14 @@ class Batcher:
         """Waits for a batch and removes it from the queue; returns None once the queue is closed and empty."""
         with self._changed:
             while True:
-                while not self._queue and not self._closed:
+                while not self._queue and not self.is_closed:
                     self._changed.wait()
                 if not self._queue:
                     return None
                 first = self._queue[0]
                 found = list(itertools.islice((one for one in self._queue if one.group == first.group), self._most))
                 left = first.since + self._wait_s - time.monotonic()
-                if self._closed or len(found) >= self._most or left <= 0:
+                if self.is_closed or len(found) >= self._most or left <= 0:
                     taken = set(map(id, found))
                     self._queue = deque(one for one in self._queue if id(one) not in taken)
                     return found
@@ -256,12 +256,28 @@ class BatchLimits:
     """Largest beam, or number of samples per text, that a request may ask for; the model's own is always allowed."""
 
 
+@dataclasses.dataclass(frozen=True)
+class CheckpointSource:
+    """Where newer weights of a model come from."""
+
+    stamp: Callable[[], Hashable]
+    """Returns what changes with the checkpoint that `load` reads."""
+    load: "Callable[[], ServedModel]"
+
+
 class ServedModel:
     """A translator behind a queue. Its version is the `step` of its checkpoint; `n_best` is the default of requests.
 
     Raises:
         UserError: the inputs are not text, or `n_best` exceeds the number of outputs of the search.
     """
+
+    source: CheckpointSource | None = None
+    """Of newer weights; None if there is none."""
+    stamp: Hashable = None
+    """Of the source, when this model was loaded."""
+    fingerprint = ""
+    """Of the checkpoint."""
 
     def __init__(
         self, name: str, translator: Translator, step: int, n_best: int = 1, limits: BatchLimits | None = None
@@ -299,6 +315,11 @@ class ServedModel:
         self.queue = Batcher(self._answer_on_free_device, wait_s=self.limits.wait_s, threads=len(self._devices), **how)
         self.first_queue = Batcher(self._answer_first, wait_s=0.0, **how)
         """For questions whose search must be compiled first, so that others do not wait for that."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions are taken."""
+        return not self.queue.is_closed
 
     @property
     def waiting(self) -> int:

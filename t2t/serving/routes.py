@@ -61,16 +61,24 @@ class Address:
 
 
 def build_app(
-    engine: ServingEngine, hosts: Sequence[str], more: Iterable[Address] = (), origins: Sequence[str] = ()
+    engine: ServingEngine,
+    hosts: Sequence[str],
+    more: Iterable[Address] = (),
+    origins: Sequence[str] = (),
+    reload_s: float = 0.0,
 ) -> Starlette:
     """Returns the application, which closes the engine at shutdown; see `OriginCheck` for `hosts` and `origins`.
 
-    An address in `more` replaces the built-in one with the same method and path.
+    An address in `more` replaces the built-in one with the same method and path. Every `reload_s` seconds, newer
+    checkpoints are looked for; 0 = never.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        watch = asyncio.create_task(engine.watch(reload_s)) if reload_s else None
         yield
+        if watch:
+            watch.cancel()
         await asyncio.to_thread(engine.close)  # not in the pool of requests, which may all be busy
 
     addresses = list({(one.method, one.path): one for one in (*_addresses(), *more)}.values())
@@ -158,6 +166,13 @@ def _addresses() -> list[Address]:
                 answers={JSON: answers.Prediction},
             )
             for version in ("", "/versions/{version}")
+        ),
+        Address(
+            method="POST",
+            path="/v1/models/{name}:reload",
+            handler=reload,
+            summary="Serves the newest checkpoint of a model.",
+            answers={JSON: Reloaded},
         ),
         *(
             Address(
@@ -329,6 +344,21 @@ async def status(engine: ServingEngine, request: Request) -> Response:
     model = _version(engine, request)
     more = {} if "version" in request.path_params else msgspec.to_builtins(answers.OpenAIModel(model.name, _STARTED))
     return _json(answers.ModelStatus([answers.VersionStatus(str(model.step))], **more))
+
+
+class Reloaded(msgspec.Struct, forbid_unknown_fields=True):
+    """The step of a model that is served, and whether that has changed."""
+
+    model: str
+    step: int
+    reloaded: bool
+
+
+async def reload(engine: ServingEngine, request: Request) -> Response:
+    """Answers `POST /v1/models/NAME:reload`."""
+    name = engine.model(request.path_params["name"]).name
+    is_newer = await engine.reload(engine.models[name])
+    return _json(Reloaded(name, engine.models[name].step, is_newer))
 
 
 async def metadata(engine: ServingEngine, request: Request) -> Response:
