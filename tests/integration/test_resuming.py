@@ -40,7 +40,7 @@ def test_the_run_knows_where_its_data_is(run, tiny_run):
 def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_train(run):
     before, store = RunDir.open(run).record.settings, CheckpointStore(run / "checkpoints")
     shutil.copytree(store.find(20), run / "checkpoints/step-00000010")
-    assert (before["eval_steps"], before["eval_every"], before["keep_checkpoint_max"]) == (1, 20, 20)
+    assert (before["eval_steps"], before["local_eval_frequency"], before["keep_checkpoint_max"]) == (1, 20, 20)
     printed = call(trainer, "--worker_cpu=1", "--eval_steps=2", "--keep_checkpoint_max=1", output_dir=run).err
     (said,) = [line for line in printed.splitlines() if line.startswith(f"settings of the run in {run}: ")]
     for kept in ("--local_eval_frequency=20", "--eval_steps=2", "--eval_steps=1;", "--keep_checkpoint_max=20"):
@@ -51,7 +51,7 @@ def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_tra
 
 @pytest.mark.parametrize("given", [{}, {"eval_steps": 100}, {"keep_best_checkpoints": 1}])
 def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, given):
-    recorded = {"eval_every": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
+    recorded = {"local_eval_frequency": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
     with edited(run / "run.json") as record:
         record["settings"] = recorded
     found = []
