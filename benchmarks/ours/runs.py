@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.harness.prepared import PROBLEM
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 
 def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int):
@@ -16,10 +16,13 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
         log_every: updates between two log entries.
         how: further fields of `Settings`; by default there are no evaluations, and one checkpoint at the end.
     """
-    training, names, data, settings = (
-        import_quietly(f"t2t.runs.{name}") for name in ("training", "names", "data", "settings")
-    )
-    request = names.Request(
+    prepare_framework()
+    from t2t.runs.data import open_all
+    from t2t.runs.names import Request, resolve
+    from t2t.runs.settings import Settings
+    from t2t.runs.training import TrainingRun
+
+    request = Request(
         problem=PROBLEM,
         model=job.get("model", "transformer"),
         hparams_set=job.get("hparams_set", "transformer_base"),
@@ -28,7 +31,7 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
         data_dir=job["data_dir"],
         output_dir=job["output_dir"],
     )
-    resolved = names.resolve(request)
+    resolved = resolve(request)
     how = {"eval_steps": 0, "eval_every": train_steps + 1, **how}
-    carried_out = settings.Settings(seed=job["seed"], log_every=log_every, **how)
-    return training.TrainingRun(resolved, data.open_all(request), carried_out)
+    carried_out = Settings(seed=job["seed"], log_every=log_every, **how)
+    return TrainingRun(resolved, open_all(request), carried_out)

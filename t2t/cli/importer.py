@@ -12,7 +12,7 @@ from t2t.errors import UserError
 from t2t.files.paths import local_path, with_addresses
 from t2t.importing.formats import FORMATS, TENSOR2TENSOR, Format, ImportRequest
 from t2t.runs.names import get_text_problem
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
@@ -59,8 +59,10 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     request = _request(values, FORMATS[values["from"].value])
-    importing = import_quietly("t2t.importing.run")
-    report = importing.import_run(request)
+    prepare_framework()
+    from t2t.importing.run import import_run
+
+    report = import_run(request)
     print(*report.lines(), with_addresses(f"imported into {request.output_dir}"), sep="\n")
     return 0
 

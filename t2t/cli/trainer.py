@@ -31,7 +31,7 @@ from t2t.cli.schedules import (
     check_schedule,
 )
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
-from t2t.cli.server import import_serving
+from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
@@ -44,7 +44,7 @@ from t2t.runs.names import Request, build_hparams, check_names, flag_options, re
 from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
 from t2t.tracking.choice import build_trackers, check_trackers, split_names
@@ -229,8 +229,10 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
     check_trackers(split_names(values.track))
     if values.studio:
-        import_serving("t2t.serving.server")
-        import_serving("t2t.serving.insight.page").plotly_file()
+        with needs_serving():
+            from t2t.serving import server  # noqa: F401
+            from t2t.serving.insight.page import plotly_file
+        plotly_file()
 
 
 def _check_model(request: Request, settings: Settings | None) -> None:
@@ -238,10 +240,12 @@ def _check_model(request: Request, settings: Settings | None) -> None:
 
     With `settings`, those of training, it also checks the warm start.
     """
-    import_quietly("t2t.runs.training")
+    prepare_framework()
     resolved = resolve(request)
     if settings is not None:
-        import_quietly("t2t.runs.warm_start").check_start(resolved, settings)
+        from t2t.runs.warm_start import check_start
+
+        check_start(resolved, settings)
 
 
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
@@ -259,15 +263,21 @@ def _given_settings(values: flags.FlagValues) -> dict[str, Any]:
 
 def _train(values: flags.FlagValues, request: Request, settings: Settings) -> int:
     """Trains; returns the signal that ended it early, or 0."""
-    run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings, settings.cluster)
+    prepare_framework()
+    from t2t.runs.describing import describe
+    from t2t.runs.training import TrainingRun
+
+    run = TrainingRun.from_request(request, settings, settings.cluster)
     if not settings.cluster.is_chief:
         return run.fit()
     with run.workers.guard():
-        for line in import_quietly("t2t.runs.describing").describe(run):
+        for line in describe(run):
             write_line(line, sys.stderr)
         beside = build_trackers(split_names(values.track), request.output_folder)
         if values.studio:
-            beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
+            from t2t.cli.studio import ShowStudio
+
+            beside.append(ShowStudio(request.output_folder, request.data_folder))
         return run.fit(beside)
 
 
@@ -288,7 +298,10 @@ def _only_decodes(values: flags.FlagValues, request: Request) -> bool:
 def _dry_run(request: Request, settings: Settings) -> int:
     if find_missing_data(request):
         nominal_specs(request)  # raises where it needs the data, before TensorFlow loads
-    for line in import_quietly("t2t.runs.describing").dry_run_lines(request, settings):
+    prepare_framework()
+    from t2t.runs.describing import dry_run_lines
+
+    for line in dry_run_lines(request, settings):
         write_line(line, sys.stderr)
     return 0
 

@@ -22,7 +22,6 @@ from t2t.runs.arguments import RENAMED
 from t2t.runs.names import Request, problems_of
 from t2t.runs.resuming import fill_from_start
 from t2t.runs.settings import Settings
-from t2t.runs.startup import import_quietly
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
 
 USAGE = """
@@ -92,7 +91,7 @@ def main(values: flags.FlagValues) -> int:
     if RunDir.exists(folder):
         raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
-        searching = import_quietly("t2t.tuning.searching")
+        from t2t.tuning import searching
     hparams = given_hparams(values)
     request = dataclasses.replace(request_of(values), train_steps=values.train_steps, overrides=hparams)
     request = _with_absolute_paths(values, fill_from_start(request, values.warm_start_from))  # as each trial does

@@ -22,7 +22,7 @@ from t2t.runs.arguments import (
     unknown_argument,
 )
 from t2t.runs.settings import Settings
-from t2t.runs.startup import load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -176,9 +176,10 @@ def train(
     chosen = Settings(**recorded_settings(request.output_folder, settings))
     check_same_run(request)
     check_training(request, chosen, needs_data=True, generates=False)  # before TensorFlow is loaded
-    with quietly():
-        from t2t.runs.training import TrainingRun
-        from t2t.training.callbacks.checks import checked_callbacks
+    prepare_framework()
+    from t2t.runs.training import TrainingRun
+    from t2t.training.callbacks.checks import checked_callbacks
+
     own_callbacks = checked_callbacks(callbacks)
     try:
         stopped_by = TrainingRun.from_request(request, chosen, chosen.cluster).fit(own_callbacks)

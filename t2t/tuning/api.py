@@ -89,7 +89,7 @@ def tune(
         KeyboardInterrupt: on Ctrl-C; the trials have saved, and the same call resumes the study.
     """
     from t2t.runs.names import Request, resolve_aliases
-    from t2t.runs.startup import load_plugins_quietly, quietly
+    from t2t.runs.startup import load_plugins_quietly
 
     folder = as_path("study", study, "the folder of the study")
     check_local(folder, "--study")
@@ -109,7 +109,7 @@ def tune(
         usr_dir=as_path("usr_dir", usr_dir),
     )
     load_plugins_quietly(request.usr_dir)
-    with quietly(), needs_extra("tune", "t2t.tune"):
+    with needs_extra("tune", "t2t.tune"):
         from t2t.tuning.searching import StudyRequest, search
 
     return search(
