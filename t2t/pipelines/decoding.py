@@ -21,7 +21,7 @@ from t2t.inference.files.shards import Shard, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
-from t2t.runs.ensembles import load_runs
+from t2t.runs import ensembles
 
 MOST_SHARDS = 1000
 """Maximum number of shards of a file that is not divided yet, enough for any number of workers."""
@@ -61,7 +61,7 @@ class AnswerShards:
 
     def open(self) -> "_Model":
         """Loads the model; raises as `load_runs`."""
-        loaded = load_runs(self.runs, self.average, self.engine, **self.loading)
+        loaded = ensembles.load_runs(self.runs, self.average, self.engine, **self.loading)
         loaded = loaded.with_dictionary(self.dictionary).with_languages(*self.languages)
         return _Model(loaded.translator(), threading.Lock())
 
