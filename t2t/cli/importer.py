@@ -10,7 +10,7 @@ from t2t.cli.help import flag_group
 from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
 from t2t.files.paths import local_path, with_addresses
-from t2t.importing.formats import FORMATS, TENSOR2TENSOR, Format, ImportRequest
+from t2t.importing.formats import FORMATS, TENSOR2TENSOR, ImportFormat, ImportRequest
 from t2t.runs.names import get_text_problem
 from t2t.runs.startup import prepare_framework
 from t2t.text.vocabulary_files import read_vocabulary
@@ -67,7 +67,7 @@ def main(values: flags.FlagValues) -> int:
     return 0
 
 
-def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
+def _request(values: flags.FlagValues, form: ImportFormat) -> ImportRequest:
     """Returns the request; raises UserError for all mistakes that can be found before TensorFlow loads."""
     _check_given(values, form)
     model_dir, output_dir = local_path(values.model_dir), local_path(values.output_dir)
@@ -103,7 +103,7 @@ def _sentencepiece_models(given: str) -> tuple[Path, ...]:
     return paths
 
 
-def _check_given(values: flags.FlagValues, form: Format) -> None:
+def _check_given(values: flags.FlagValues, form: ImportFormat) -> None:
     """Raises UserError for flags that are missing, or that only other formats read."""
     missing = [name for name in ("model_dir", *form.needs, "output_dir") if not values[name].value]
     if missing:
