@@ -3,9 +3,7 @@
 from typing import Any
 
 from benchmarks.harness.prepared import PROBLEM
-from t2t.runs.config import RunConfig
-from t2t.runs.experiment import Experiment
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 
 def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int):
@@ -18,7 +16,11 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
         log_every: updates between two log entries.
         how: further fields of `RunConfig`; by default there are no evaluations, and one checkpoint at the end.
     """
-    training = import_quietly("t2t.runs.training")
+    prepare_framework()
+    from t2t.runs.config import RunConfig
+    from t2t.runs.experiment import Experiment
+    from t2t.runs.training import TrainingRun
+
     options = {
         "problem": PROBLEM,
         "model": job.get("model", "transformer"),
@@ -33,4 +35,4 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
         "local_eval_frequency": train_steps + 1,
         **how,
     }
-    return training.TrainingRun.prepare(Experiment.resolve(RunConfig.given(options)))
+    return TrainingRun.prepare(Experiment.resolve(RunConfig.given(options)))

@@ -1,7 +1,5 @@
 """`t2t-datagen`: generates the data of a problem."""
 
-import importlib
-
 from absl import flags
 
 from t2t.cli.beam import checked_beam_options, define_beam_flag
@@ -84,7 +82,9 @@ def main(values: flags.FlagValues) -> int:
             f"processes of this command, and there are none; leave it out"
         )
     if beam_options := checked_beam_options(values):
-        importlib.import_module("t2t.pipelines.generation").generate_all(config, seed, beam_options)
+        from t2t.pipelines import generation
+
+        generation.generate_all(config, seed, beam_options)
     elif values.shard:
         generate_parts(config, seed, values.shard, processes)
     elif values.merge:

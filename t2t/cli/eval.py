@@ -19,7 +19,7 @@ from t2t.inference.engine_choice import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
 
 USAGE = """
@@ -87,8 +87,10 @@ def main(values: flags.FlagValues) -> int:
 
 def _judge_choices(loaded, file: str) -> int:
     """Prints how often the model prefers the right one of two outputs; returns the exit status."""
+    from t2t.inference.files.choices import judge_choices
+
     translator = loaded.translator()
-    judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
+    judged = judge_choices(translator, file)
     for warning in judged.report.warnings(translator.most_ids):
         log.warning("%s", warning)
     if judged.ties:
@@ -122,18 +124,23 @@ def evaluate(config: RunConfig, checkpoint: str, split: str, eval_steps: int, va
 
 
 def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    evaluation, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("evaluation", "split_decoding"))
-    engine = loaded.translator().engine if decoding.decodes(loaded.model, data.problem) else None
+    prepare_framework()
+    from t2t.runs.evaluation import evaluate
+    from t2t.runs.split_decoding import decodes
+
+    engine = loaded.translator().engine if decodes(loaded.model, data.problem) else None
     parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
-    found = evaluation.evaluate(*parts, engine)
+    found = evaluate(*parts, engine)
     figures = [f"{figure} = {value:.4f}" for figure, value in found.figures.items()]
     return [_describe(loaded, split, found.examples, found.of), *found.scores, *figures]
 
 
 def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    comparison, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("engine_comparison", "split_decoding"))
-    examples = decoding.first_examples(data, split, loaded.hparams, eval_steps)
-    found = comparison.compare_engines(loaded.translator(), examples)
+    from t2t.runs.engine_comparison import compare_engines
+    from t2t.runs.split_decoding import first_examples
+
+    examples = first_examples(data, split, loaded.hparams, eval_steps)
+    found = compare_engines(loaded.translator(), examples)
     return [_describe(loaded, split, len(examples), len(data.readers[split])), found]
 
 

@@ -17,7 +17,7 @@ from t2t.files.zoo import names_zoo
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
-from t2t.runs.startup import import_quietly, load_plugins_quietly
+from t2t.runs.startup import load_plugins_quietly
 
 NO_RUN = (
     "--{}: not given; name the folder of a run, as t2t-trainer was given it, or one that comes with t2t: t2t-runs zoo: "
@@ -107,7 +107,9 @@ def load_run(
     many_rows: bool = False,
 ) -> Any:
     """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
-    return import_quietly("t2t.runs.loading").load(
+    from t2t.runs.loading import load
+
+    return load(
         output_dir,
         checkpoint or values.checkpoint,
         engine=engine_choice(values),
@@ -117,7 +119,9 @@ def load_run(
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
     """Loads one run as `load_run` does, or an ensemble of several."""
-    return import_quietly("t2t.runs.ensembles").load_runs(
+    from t2t.runs import ensembles
+
+    return ensembles.load_runs(
         [(run.path, values.checkpoint) for run in runs],
         values.ensemble_average,
         engine_choice(values),

@@ -27,7 +27,7 @@ from t2t.cli.schedules import (
     check_schedule,
 )
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
-from t2t.cli.server import import_serving
+from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
@@ -37,7 +37,7 @@ from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import shared_options
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
 from t2t.tracking.choice import build_trackers, check_trackers, split_names
@@ -208,8 +208,10 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
     check_trackers(split_names(values.track))
     if values.studio:
-        import_serving("t2t.serving.server")
-        import_serving("t2t.serving.insight.page").plotly_file()
+        with needs_serving():
+            from t2t.serving import server  # noqa: F401
+            from t2t.serving.insight.page import plotly_file
+        plotly_file()
 
 
 def _check_model(experiment: Experiment, trains: bool) -> None:
@@ -217,24 +219,32 @@ def _check_model(experiment: Experiment, trains: bool) -> None:
 
     If it `trains`, the warm start is checked, too.
     """
-    import_quietly("t2t.runs.training")
+    prepare_framework()
     experiment.model_class  # noqa: B018 - errors in it are raised now
     if trains:
-        import_quietly("t2t.runs.warm_start").check_start(experiment)
+        from t2t.runs.warm_start import check_start
+
+        check_start(experiment)
 
 
 def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     """Trains; returns the signal that ended it early, or 0."""
+    prepare_framework()
+    from t2t.runs.describing import describe
+    from t2t.runs.training import TrainingRun
+
     config = experiment.config
-    run = import_quietly("t2t.runs.training").TrainingRun.prepare(experiment, config.cluster)
+    run = TrainingRun.prepare(experiment, config.cluster)
     if not config.cluster.is_chief:
         return run.fit()
     with run.workers.guard():
-        for line in import_quietly("t2t.runs.describing").describe(run):
+        for line in describe(run):
             write_line(line, sys.stderr)
         beside = build_trackers(split_names(values.track), config.output_folder)
         if values.studio:
-            beside.append(import_quietly("t2t.cli.studio").ShowStudio(config.output_folder, config.data_folder))
+            from t2t.cli.studio import ShowStudio
+
+            beside.append(ShowStudio(config.output_folder, config.data_folder))
         return run.fit(beside)
 
 
@@ -254,7 +264,10 @@ def _only_decodes(values: flags.FlagValues, experiment: Experiment) -> bool:
 def _dry_run(experiment: Experiment) -> int:
     if find_missing_data(experiment.config):
         nominal_specs(experiment.config)  # raises where it needs the data, before TensorFlow loads
-    for line in import_quietly("t2t.runs.describing").dry_run_lines(experiment):
+    prepare_framework()
+    from t2t.runs.describing import dry_run_lines
+
+    for line in dry_run_lines(experiment):
         write_line(line, sys.stderr)
     return 0
 

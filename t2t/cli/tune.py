@@ -21,7 +21,6 @@ from t2t.files.paths import local_path, to_record
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import fill_from_start
 from t2t.runs.names import problems_of
-from t2t.runs.startup import import_quietly
 from t2t.tuning.settings import RECORD_FILE, TuneSettings
 
 USAGE = """
@@ -91,7 +90,7 @@ def main(values: flags.FlagValues) -> int:
     if RunDir.exists(folder):
         raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
-        searching = import_quietly("t2t.tuning.searching")
+        from t2t.tuning import searching
     hparams = given_hparams(values)
     config = dataclasses.replace(config_of(values), hparams=hparams, keep_checkpoint_max=values.keep_checkpoint_max)
     config = _with_absolute_paths(values, fill_from_start(config))  # as each trial does

@@ -20,7 +20,7 @@ from t2t.data.digests import digest_shard
 from t2t.data.duplicates import find_duplicates
 from t2t.data.generate import finish, kept_where_useful, open_plan
 from t2t.data.manifest import Manifest
-from t2t.data.plan import WORK, Plan, describe_differences, identify
+from t2t.data.plan import WORK, GenerationPlan, describe_differences, identify
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import generate_shard, shard_folder
 from t2t.data.verdicts import digest_folder
@@ -59,7 +59,7 @@ class ShardTask:
     """Base class of tasks on the shards of a plan."""
 
     named: NamedProblem
-    plan: Plan
+    plan: GenerationPlan
     folder: Path
     """Where the data is made."""
     tmp_dir: Path

@@ -11,7 +11,7 @@ from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
 from t2t.runs.loading import LoadedRun, once, open_to_decode
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 log = logging.getLogger("t2t")
 
@@ -49,7 +49,10 @@ def load_adapters(
         )
 
     def build():
-        return import_quietly("t2t.runs.building").adapt_model(base.build(), read.weights, adapts.scale)
+        prepare_framework()
+        from t2t.runs.building import adapt_model
+
+        return adapt_model(base.build(), read.weights, adapts.scale)
 
     log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)
     return LoadedRun(run, own_problem, once(build), hparams, read)

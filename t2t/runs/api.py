@@ -22,7 +22,7 @@ from t2t.runs.arguments import (
     unknown_argument,
 )
 from t2t.runs.config import OPTIONS, RunConfig
-from t2t.runs.startup import load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -169,9 +169,10 @@ def train(
     load_plugins_quietly(given["t2t_usr_dir"])
     experiment = Experiment.resolve(RunConfig.given(given))
     experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
-    with quietly():
-        from t2t.runs.training import TrainingRun
-        from t2t.training.callbacks.checks import checked_callbacks
+    prepare_framework()
+    from t2t.runs.training import TrainingRun
+    from t2t.training.callbacks.checks import checked_callbacks
+
     own_callbacks = checked_callbacks(callbacks)
     config = experiment.config
     try:

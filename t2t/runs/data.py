@@ -169,7 +169,11 @@ def _use_recorded_options(config: RunConfig, problem: Problem) -> Problem:
     refresh(folder)
     if not (folder / MANIFEST_NAME).is_file():
         return problem
-    remembered = read_manifest(folder).options
+    return _with_options_of(read_manifest(folder), config, problem)
+
+
+def _with_options_of(manifest: Manifest, config: RunConfig, problem: Problem) -> Problem:
+    remembered = manifest.options
     return get_problem(config.problem, {**remembered, **config.problem_options}) if remembered else problem
 
 
@@ -203,7 +207,7 @@ def open_data(
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
-    problem = _use_recorded_options(config, problem)
+    problem = _with_options_of(manifest, config, problem)
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(config, problem, manifest)
     opened = [split for split in manifest.splits if splits is None or split in splits]

@@ -5,6 +5,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
@@ -26,7 +27,7 @@ from t2t.registry import HPARAMS, MODELS
 from t2t.runs.engines import conversion_of, engine_of, settled
 from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
-from t2t.runs.startup import import_quietly, load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.mixture import select_problem_entries
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class LoadedRun:
 
 
 def load(
-    output_dir: str,
+    output_dir: str | Path,
     checkpoint: str = "latest",
     t2t_usr_dir: str | None = None,
     decode_overrides: str = "",
@@ -138,9 +139,13 @@ def load(
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
 
     def build() -> "SequenceModel":
+        prepare_framework()
+        from t2t.inference.parallel import use_single_core_ops
+        from t2t.runs.building import build_model
+
         if many_rows:
-            import_quietly("t2t.inference.parallel").use_single_core_ops()
-        return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
+            use_single_core_ops()
+        return build_model(record, hparams, read, devices).for_problem(name)
 
     loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice, asked=assigned_names(decode_overrides))
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
@@ -150,7 +155,7 @@ def load(
 
 
 def open_to_decode(
-    output_dir: str, t2t_usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
+    output_dir: str | Path, t2t_usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
 ) -> tuple[RunDir, Problem, HParams]:
     """Returns a run, one of its problems with vocabularies, and its hparams; see `load`."""
     run = RunDir.open(output_dir)
@@ -190,8 +195,8 @@ def _hparams_class(record: RunRecord) -> type[HParams]:
         needed = MODELS.declared(record.model, "hparams_class")
         if needed in [one.__name__ for one in held.__mro__]:
             return held
-    with quietly():
-        wanted = MODELS.get(record.model).hparams_class
+    prepare_framework()
+    wanted = MODELS.get(record.model).hparams_class
     return held if issubclass(held, wanted) else wanted
 
 

@@ -16,7 +16,7 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
 from t2t.runs.shortlist_options import ShortlistOptions
-from t2t.runs.startup import load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def export_model(
         "data_dir": as_path("data_dir", data_dir),
     }
     check_request(options["format"], options["quantization"], folder)  # before TensorFlow is loaded
-    with quietly():
+    prepare_framework()
+    with quietly():  # also where Keras runs on JAX, for which exports are refused
         from t2t.runs.exporting import export_run
 
     languages = as_text("source_language", source_language), as_text("target_language", target_language)
@@ -280,8 +281,7 @@ def distill(
     run = RunDir.open(_run_folder(output_dir))
     name = select_problem(run, as_text("problem", problem))
     check_distillation(run, name, source, target)  # before TensorFlow is loaded
-    with quietly():
-        from t2t.runs.distilling import distill_run
+    from t2t.runs.distilling import distill_run
 
     loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, name, as_overrides(hparams), devices, choice)
     manifest = distill_run(loaded, source, target, count)

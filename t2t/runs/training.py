@@ -35,14 +35,13 @@ from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
 from t2t.training.adapting import build_adapters
-from t2t.training.callbacks.agreement import AgreeToStop
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import EstimateTime, ShowProgress
-from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
+from t2t.training.callbacks.signals import AgreeToStop, StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights

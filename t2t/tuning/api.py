@@ -86,7 +86,7 @@ def tune(
         MachineError: the folder cannot be written.
         KeyboardInterrupt: on Ctrl-C; the trials have saved, and the same call resumes the study.
     """
-    from t2t.runs.startup import load_plugins_quietly, quietly
+    from t2t.runs.startup import load_plugins_quietly
 
     folder = as_path("study", study, "the folder of the study")
     check_local(folder, "--study")
@@ -109,7 +109,7 @@ def tune(
     }
     load_plugins_quietly(given["t2t_usr_dir"])
     config = RunConfig.given(given)
-    with quietly(), needs_extra("tune", "t2t.tune"):
+    with needs_extra("tune", "t2t.tune"):
         from t2t.tuning.searching import StudyRequest, search
 
     return search(

@@ -18,7 +18,7 @@ from t2t.runs.experiment import Experiment
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.cluster import Cluster
-from t2t.training.tensorflow.precision import multiplies_bfloat16
+from t2t.training.tensorflow.engine import multiplies_bfloat16
 from t2t.training.workers import Workers
 from tests.errors import refused
 
