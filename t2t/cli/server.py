@@ -4,6 +4,7 @@ import functools
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from absl import flags
@@ -29,7 +30,7 @@ from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
 from t2t.files.paths import local_path
 from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework, quietly
 
 log = logging.getLogger("t2t")
 
@@ -130,9 +131,8 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
     origins = [_origin(text) for text in values.allow_origin]
-    connections, routes, engine = (
-        import_serving(f"t2t.serving.{name}") for name in ("connections", "routes", "engine")
-    )
+    with needs_serving():
+        from t2t.serving import connections, engine, routes
     listening = connections.open_socket(values.host, values.port)
     with listening:
         models = _build_models(values, named, adapters)
@@ -257,7 +257,8 @@ def problem_of(values: flags.FlagValues, run: RunDir) -> str:
 
 def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
     """Loads the served models: runs, exports, and adapters, which share the weights of the runs."""
-    models = import_serving("t2t.serving.models")
+    from t2t.serving import models
+
     limits = models.BatchLimits(
         most_texts=values.batch_texts,
         wait_s=values.batch_wait_ms / 1000,
@@ -266,8 +267,8 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
     )
     served, bases = [], []
 
-    def serve(name: str, first, folders: dict[str, str], load) -> None:
-        """Serves the loaded run `first`; `load` returns its newest checkpoint, `folders` are run -> checkpoint."""
+    def serve(name: str, folders: dict[str, str], load):
+        """Serves the run that `load` returns, each time with its newest checkpoint; `folders` are run -> checkpoint."""
 
         def model_of(loaded):
             loaded = loaded.with_languages(*languages_of(values))
@@ -276,33 +277,39 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
             return model
 
         source = models.CheckpointSource(functools.partial(_stamp, folders), lambda: model_of(load()))
-        stamp = source.stamp()
-        served.append(model_of(first))
+        stamp, loaded = source.stamp(), load()
+        served.append(model_of(loaded))
         served[-1].source, served[-1].stamp = source, stamp
+        return loaded
 
     for name, folder in named.items():
         if is_export(folder):
             _check_fixed(values, folder)
-            import_quietly("t2t.inference.parallel").use_single_core_ops()
-            exports = import_serving("t2t.serving.exports")
-            served.append(exports.ServedExport(name, folder, values.n_best, limits))
+            prepare_framework()
+            from t2t.inference.parallel import use_single_core_ops
+
+            use_single_core_ops()
+            with quietly(), needs_serving():  # an export is TensorFlow's, whatever Keras runs on
+                from t2t.serving.exports import ServedExport
+            served.append(ServedExport(name, folder, values.n_best, limits))
             continue
         runs = _checked_runs(values, folder)
         problem = problem_of(values, runs[0])
         if len(runs) > 1:
             load = functools.partial(load_runs, values, runs, problem, many_rows=True)
-            serve(name, load(), {str(run.path): values.checkpoint for run in runs}, load)
+            serve(name, {str(run.path): values.checkpoint for run in runs}, load)
         else:
             checkpoint = run_and_checkpoint(folder)[1]
             load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
-            bases.append(load())
-            serve(name, bases[-1], {str(runs[0].path): checkpoint or values.checkpoint}, load)
+            bases.append(serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load))
+    from t2t.runs.adapting import load_adapters
+
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
         run, checkpoint = run_and_checkpoint(folder)
         problem = problem_of(values, open_run(run))
-        load = functools.partial(import_quietly("t2t.runs.adapting").load_adapters, bases, folder, *how, problem)
-        serve(name, load(), {str(run): checkpoint or LATEST}, load)
+        load = functools.partial(load_adapters, bases, folder, *how, problem)
+        serve(name, {str(run): checkpoint or LATEST}, load)
     return served
 
 
@@ -324,7 +331,6 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
         raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
 
 
-def import_serving(module: str):
-    """Imports a module that needs the libraries of the service; raises UserError if they are not installed."""
-    with needs_extra("serve", "the service"):
-        return import_quietly(module)
+def needs_serving() -> AbstractContextManager[None]:
+    """Context for importing modules of the service; raises UserError if its libraries are not installed."""
+    return needs_extra("serve", "the service")
