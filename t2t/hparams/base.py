@@ -186,9 +186,11 @@ class HParams(
         return cls(**{name: value for values in data.values() for name, value in values.items()})
 
     def _complaint(self, name: str) -> str:
-        field, value = self.field_of(name), getattr(self, name)
+        field, value = _fields(type(self))[name], getattr(self, name)
+        if value == field.default:  # which `wrong_declaration` has checked
+            return ""
         condition = field.metadata["used_when"]
-        if condition and value != field.default and not condition.holds(self):
+        if condition and not condition.holds(self):
             return (
                 f"hparam {name}={value!r}: nothing reads it while {condition.field}={getattr(self, condition.field)}; "
                 f"it is read with {condition}"

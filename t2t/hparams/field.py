@@ -75,7 +75,7 @@ def wrong_declaration(field: dataclasses.Field[Any], owner: type) -> str:
     condition = rules["used_when"]
     if condition and not (isinstance(condition, UsedWhen) and hasattr(owner, condition.field)):
         return f"field {field.name} has used_when={condition}; give UsedWhen(another field, a tuple of its values)"
-    return ""
+    return complaint(field, field.default)
 
 
 def redeclared(owner: type, name: str, **changes: Any) -> Any:
