@@ -11,9 +11,8 @@ import numpy as np
 from t2t.checkpoints import architectures
 from t2t.checkpoints.adapters import AdapterBase, merge_base
 from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Checkpoint
-from t2t.checkpoints.rows import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.transfer import TransferReport, require_some
+from t2t.checkpoints.transfer import RowTransfer, TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
