@@ -21,8 +21,7 @@ from t2t.runs.names import Resolved, problems_of
 from t2t.runs.run_checks import find_source
 from t2t.runs.settings import Settings
 from t2t.specs.features import ProblemSpec
-from t2t.text.encoder import TextEncoder
-from t2t.text.shared import shared_ids
+from t2t.text.encoder import TextEncoder, shared_ids
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, slots_of_weights
