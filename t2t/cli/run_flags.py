@@ -45,7 +45,7 @@ def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) 
 
 
 def open_run(
-    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
+    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", t2t_usr_dir: str = ""
 ) -> RunDir:
     """Opens a run and checks the given names against it; loads plug-ins if a name may be one of their aliases.
 
@@ -58,7 +58,7 @@ def open_run(
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
     asked = {kind: name for kind, name in names.items() if name}
     if _differing_names(asked, run):
-        load_plugins_quietly(usr_dir)
+        load_plugins_quietly(t2t_usr_dir)
     if wrong := _differing_names(asked, run):
         found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
@@ -132,7 +132,7 @@ def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, ma
 def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -> dict[str, Any]:
     """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
     return {
-        "usr_dir": values.t2t_usr_dir or None,
+        "t2t_usr_dir": values.t2t_usr_dir or None,
         "decode_overrides": trained_overrides(values),
         "problem": problem,
         "devices": decoding_devices(values),

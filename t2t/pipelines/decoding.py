@@ -121,7 +121,7 @@ def answer_file(
     """
     check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
     paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes", "constraints") if job.get(name)}
-    usr_dir = loading.get("usr_dir")
+    usr_dir = loading.get("t2t_usr_dir")
     for _, checkpoint in runs:
         if count_of_best(checkpoint) is not None:
             raise UserError(
@@ -136,7 +136,7 @@ def answer_file(
         runs=tuple((_absolute(folder), _absolute(checkpoint)) for folder, checkpoint in found),
         average=average,
         engine=engine,
-        loading={**loading, "usr_dir": _absolute(usr_dir) if usr_dir else None},
+        loading={**loading, "t2t_usr_dir": _absolute(usr_dir) if usr_dir else None},
         dictionary=dictionary,
         languages=languages,
     )

@@ -30,8 +30,9 @@ from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
+from t2t.runs.config import RunConfig
 from t2t.runs.data import stored_problems
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
@@ -43,12 +44,12 @@ class NamedProblem:
 
     name: str
     options: Mapping[str, Any]
-    usr_dir: str
+    t2t_usr_dir: str
     """Folder of a plug-in, empty for none."""
 
     def make(self) -> Problem:
         """Returns the problem; raises as `load_plugins` and `get_problem`."""
-        load_plugins(self.usr_dir or None)
+        load_plugins(self.t2t_usr_dir or None)
         return get_problem(self.name, self.options)
 
 
@@ -170,11 +171,11 @@ class CallMethod:
         return self.folder / f"{element:05d}.json"
 
 
-def generate_all(request: Request, seed: int, options: str, runner: Runner = run_task) -> list[Manifest]:
+def generate_all(config: RunConfig, seed: int, options: str, runner: Runner = run_task) -> list[Manifest]:
     """Generates the data of each problem of a request with Apache Beam; returns the manifests.
 
     Args:
-        request: has the problems and folders.
+        config: has the problems and folders.
         seed: of all random choices in the data.
         options: of Apache Beam, checked.
         runner: carries out the tasks, see `run_task`.
@@ -183,10 +184,10 @@ def generate_all(request: Request, seed: int, options: str, runner: Runner = run
         UserError: see `t2t.data.generate.generate`.
         MachineError: see `t2t.data.generate.generate` and `run_task`.
     """
-    usr_dir = str(local_path(request.usr_dir).absolute()) if request.usr_dir else ""
+    t2t_usr_dir = str(local_path(config.t2t_usr_dir).absolute()) if config.t2t_usr_dir else ""
     manifests = []
-    for part, problem in stored_problems(request):
-        named = NamedProblem(name=problem.name, options=problem.options.changed(), usr_dir=usr_dir)
+    for part, problem in stored_problems(config):
+        named = NamedProblem(name=problem.name, options=problem.options.changed(), t2t_usr_dir=t2t_usr_dir)
         manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options, runner))
     return manifests
 

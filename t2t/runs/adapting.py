@@ -19,7 +19,7 @@ log = logging.getLogger("t2t")
 def load_adapters(
     bases: Sequence[LoadedRun],
     folder: str,
-    usr_dir: str | None = None,
+    t2t_usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
 ) -> LoadedRun:
@@ -28,7 +28,7 @@ def load_adapters(
     Args:
         bases: loaded runs; one must hold the checkpoint that the adapters change.
         folder: of the run, to load its latest checkpoint, or of one of its checkpoints.
-        usr_dir: see `t2t.load`.
+        t2t_usr_dir: see `t2t.load`.
         decode_overrides: see `t2t.runs.loading.load`.
         problem: see `t2t.load`.
 
@@ -36,7 +36,7 @@ def load_adapters(
         UserError: see `t2t.runs.loading.load`; a checkpoint without adapters, or of another base or problem.
     """
     output_dir, which = run_and_checkpoint(folder)
-    run, own_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    run, own_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
     read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
     adapts, base = _base_of(read, folder, bases)
     check_same_vocabularies(read, run.record.vocabularies, hparams.shared_modalities, run.path, f"--adapters={folder}")

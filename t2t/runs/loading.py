@@ -106,7 +106,7 @@ class LoadedRun:
 def load(
     output_dir: str | Path,
     checkpoint: str = "latest",
-    usr_dir: str | None = None,
+    t2t_usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
     devices: tuple[int, int, int] | None = None,
@@ -118,7 +118,7 @@ def load(
     Args:
         output_dir: see `t2t.load`.
         checkpoint: see `t2t.load`.
-        usr_dir: see `t2t.load`.
+        t2t_usr_dir: see `t2t.load`.
         decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
         problem: see `t2t.load`.
         devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
@@ -129,7 +129,7 @@ def load(
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
     choice = settled(engine or EngineChoice(), devices)
-    run, loaded_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    run, loaded_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
     _note_unused_penalties(hparams, decode_overrides)
     record, name = run.record, loaded_problem.name
     read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
@@ -155,11 +155,11 @@ def load(
 
 
 def open_to_decode(
-    output_dir: str | Path, usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
+    output_dir: str | Path, t2t_usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
 ) -> tuple[RunDir, Problem, HParams]:
     """Returns a run, one of its problems with vocabularies, and its hparams; see `load`."""
     run = RunDir.open(output_dir)
-    check_plugins(run, load_plugins_quietly(usr_dir))
+    check_plugins(run, load_plugins_quietly(t2t_usr_dir))
     record, name = run.record, select_problem(run, problem)
     options = record.for_problem(name).problem_options
     hparams = _hparams_class(record).from_dict(record.hparams)
