@@ -12,7 +12,7 @@ from t2t.cli.config import define_config_flag, format_config, given_flags, unset
 from t2t.cli.decoding import (
     check_files,
     check_reference,
-    check_reference_hparams,
+    check_scoring,
     decode_file,
     decode_interactively,
 )
@@ -40,7 +40,7 @@ from t2t.hparams.override import assigned_names
 from t2t.runs.arguments import FLAGS, RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.decisions import begun_run
-from t2t.runs.names import Request, build_hparams, check_names, flag_options, resolve
+from t2t.runs.names import Request, build_hparams, check_names, flag_options, problems_of, resolve
 from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
@@ -84,7 +84,9 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Output file of --decode_from_file; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates typed text.")
-        define.string("decode_reference", "", "File of references for --decode_from_file; prints scores.")
+        define.string(
+            "decode_reference", "", "File of references for --decode_from_file, several with commas; prints scores."
+        )
     define_unused_flags(values, RUN_FLAGS)
 
 
@@ -208,7 +210,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
     if values.decode_reference:
-        check_reference_hparams(build_hparams(request)[0])
+        check_scoring(values.decode_reference, build_hparams(request)[0], problems_of(request))
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = _decodes(values)
