@@ -23,7 +23,7 @@ from t2t.runs.names import Request, problems_of
 from t2t.runs.resuming import fill_from_start
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
-from t2t.tuning.settings import RECORD_FILE, TuneSettings
+from t2t.tuning.settings import RECORD_FILE, TuneSettings, absolute_storage
 
 USAGE = """
 Searches for hparams: trains trials with different values from a range, stops those that fall behind, and shows the
@@ -124,6 +124,7 @@ def _with_absolute_paths(values: flags.FlagValues, request: Request) -> Request:
     for name in ("data_dir", "tmp_dir", "t2t_usr_dir", "warm_start_from"):
         if values[name].value:
             values[name].value = to_record(local_path(values[name].value))
+    values.storage = absolute_storage(values.storage)
     options = dict(request.problem_options)
     for problem in problems_of(request) if request.problem else ():
         changed = problem.options.changed()

@@ -114,11 +114,14 @@ class CTranslate2Export(Export):
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
         reserved = sorted(encoders[INPUTS].unspelled)
         reserving = f", {reserved}" if reserved else ""  # language tags, which no text spells
+        source, target = (files[name].file for name in (INPUTS, TARGETS))
+        theirs = f"vocabularies are those of the run, `{source}`\nand `{target}`"
+        own = f"vocabulary is that of the run, `{source}`" if source == target else theirs
         packages = " and ".join(["ctranslate2", *self.packages_of_vocabularies()])
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
-A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
-and `{files[TARGETS].file}`, which `vocabularies.py` reads. It needs {packages}.
+A CTranslate2 model, weights in {self.job.quantization}. Its {own},
+which `vocabularies.py` reads. It needs {packages}.
 
 ```python
 import json
@@ -131,8 +134,8 @@ folder = Path(".")  # run this in the folder of the export, or name the folder
 sys.path.insert(0, str(folder))
 from vocabularies import read_vocabulary
 
-source = read_vocabulary(folder / "{files[INPUTS].file}"{reserving})
-target = read_vocabulary(folder / "{files[TARGETS].file}")
+source = read_vocabulary(folder / "{source}"{reserving})
+target = read_vocabulary(folder / "{target}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
 target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
 translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantization}")
