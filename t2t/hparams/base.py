@@ -178,6 +178,10 @@ class HParams(
         """
         return cls(**{name: value for values in data.values() for name, value in values.items()})
 
+    def complaint(self, name: str) -> str:
+        """Returns an error text if the value of a field is out of its bounds, else ''."""
+        return complaint(self.field_of(name), getattr(self, name))
+
     def _complaint(self, name: str) -> str:
         field, value = _fields(type(self))[name], getattr(self, name)
         if value == field.default:  # which `wrong_declaration` has checked
@@ -188,7 +192,7 @@ class HParams(
                 f"hparam {name}={value!r}: nothing reads it while {condition.field}={getattr(self, condition.field)}; "
                 f"it is read with {condition}"
             )
-        return complaint(field, value)
+        return self.complaint(name)
 
 
 class UnknownHParamError(UnknownNameError, AttributeError):
