@@ -1,6 +1,8 @@
 """Plug-ins as they were written for Tensor2Tensor: what they register, generate and set."""
 
+import copy
 import gzip
+import pickle
 import sys
 import tarfile
 
@@ -221,7 +223,7 @@ class TheirPairs(text_problems.Text2SelfProblem):
     return self.generate_samples(data_dir, tmp_dir, split)
 
 @registry.register_problem
-class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
+class TheirNumbers(text_problems.Text2RealProblem):
   pass
 """
 
@@ -236,8 +238,69 @@ def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, t
     assert texts("their_pairs")["train"] == [("red", "blue")]
     said = " ".join(record.getMessage() for record in caplog.records)
     assert all(name in said for name in ("packed_length=256", "preprocess_example", "context"))
-    with refused("QuestionAndContext2TextProblem", "their_answers"):
-        get_problem("their_answers")
+    with refused("Text2RealProblem", "their_numbers"):
+        get_problem("their_numbers")
+
+
+SEVERAL_TEXTS = """
+@registry.register_problem
+class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
+  vocab_type = text_problems.VocabType.CHARACTER
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "who?", "context": "she was", "targets": "she"}
+
+@registry.register_problem
+class TheirOwnAnswers(TheirAnswers):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    yield from super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+
+@registry.register_problem
+class TheirTwoTexts(text_problems.TextConcat2ClassProblem):
+  vocab_type, num_classes = text_problems.VocabType.CHARACTER, 2
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": ["a", "b", "c"], "label": 1}
+
+@registry.register_problem
+class TheirOwnTwoTexts(TheirTwoTexts):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    yield from super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+"""
+
+
+def test_several_texts_are_read_as_one(load, texts, tmp_path):
+    load(SEVERAL_TEXTS)
+    found = {}
+    for name in ("their_answers", "their_own_answers", "their_two_texts", "their_own_two_texts"):
+        generate(name, tmp_path)
+        found[name] = texts(name)["dev"]
+    assert found["their_answers"] == [("who? <EOQ> she was", "she")]
+    assert found["their_own_answers"] == [("who?<EOQ>she was", "she")]
+    assert found["their_two_texts"] == found["their_own_two_texts"] == [("a $ b $ c", "ID_1")]
+
+
+FIRST_VERSIONS = """
+from tensor2tensor.data_generators.wmt import token_generator
+@registry.register_problem
+class TheirFirst(problem.Text2TextProblem):
+  targeted_vocab_size, vocab_name = 2**7, "vocab.first"
+  def generator(self, data_dir, tmp_dir, is_training):
+    for name in os.listdir(data_dir):
+      assert name in ("book", self.vocab_file), name
+    path = os.path.join(data_dir, "book")
+    words = text_encoder.TokenTextEncoder(path, replace_oov="OOV")
+    assert words.encode("white purple") == [5, 7], words.encode("white purple")
+    vocab = generator_utils.get_or_generate_txt_vocab(data_dir, self.vocab_file, self.targeted_vocab_size, path)
+    return token_generator(path, path, vocab, text_encoder.EOS_ID)
+"""
+
+
+def test_vocabularies_of_the_first_versions_in_a_data_folder_that_the_plugin_lists(load, texts, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/book").write_text("".join(f"{word}\n" for word in (*WORDS, "OOV")))
+    load(FIRST_VERSIONS)
+    generate("their_first", tmp_path)
+    assert texts("their_first")["dev"] == [(word, word) for word in (*WORDS, "OOV")]
+    assert (tmp_path / "data/vocab.first.128").is_file()
 
 
 TRANSLATION = """
@@ -312,7 +375,7 @@ class TheirWrong(text_problems.Text2TextProblem):
         (READS.replace("READ", "text_encoder.TokenTextEncoder(None, reverse=True)"), ["reverse=True"]),
         (
             READS.replace("READ", "text_encoder.TokenTextEncoder(None, vocab_list=['a'], replace_oov='?')"),
-            ["replace_oov='?'", "UNK"],
+            ["replace_oov='?'"],
         ),
         (
             READS.replace("READ", "generator_utils.maybe_download(tmp_dir, 'gone', 'http://nowhere.example/gone')"),
@@ -455,4 +518,7 @@ def test_names_as_notebooks_use_them(load, tmp_path):
     assert numbers.name == "algorithmic_reverse_decimal40"
     hparams = trainer_lib.create_hparams("transformer_tiny", "hidden_size=24", data_dir="data")
     assert (hparams.hidden_size, hparams.num_heads, hparams.data_dir) == (24, 4, "data")
+    copied, stored = copy.deepcopy(hparams), pickle.loads(pickle.dumps(hparams))
+    copied.modality["inputs"] = "changed"
+    assert (stored.hidden_size, copied.hidden_size, hparams.modality) == (24, 24, {})
     assert registry.model("transformer") is MODELS.get("transformer")
