@@ -155,7 +155,7 @@ class AdaptedText2Class(_Adapted, Text2Class):
         if isinstance(label, list | tuple) and len(label) != 1:
             raise UserError(
                 f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one; "
-                f"for several, derive it from Text2TextProblem, with the names of the classes as the text of its targets"
+                f"for several, derive it from Text2TextProblem, with their names as the text of its targets"
             )
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)

@@ -13,7 +13,7 @@ _WITHOUT_ADVICE = """
     autoencoder_residual_vae autoencoder_stacked basic_fc_relu blue_net cycle_gan dense_bitwise_categorical_policy
     feed_forward_categorical_policy feed_forward_cnn_small_categorical_policy
     feed_forward_cnn_small_categorical_policy_new gene_expression_conv glow img2img_transformer
-    img2img_transformer_block_parallel lstm_encoder lstm_seq2seq_attention_bidirectional_encoder
+    img2img_transformer_block_parallel lstm_encoder
     lstm_seq2seq_bidirectional_encoder mtf_image_transformer nas_seq2_seq neural_assistant neural_deque_model
     neural_queue_model neural_stack_model next_frame_base next_frame_basic_deterministic next_frame_basic_recurrent
     next_frame_basic_stochastic next_frame_basic_stochastic_discrete next_frame_emily next_frame_epva

@@ -5,6 +5,7 @@ ALIASES = {
     "cola": "glue_cola",
     "image_mnist_tune": "image_mnist",
     "lm1b_32k": "languagemodel_lm1b32k",
+    "lmptb_10k": "languagemodel_ptb10k",
     "msr_paraphrase_corpus": "glue_mrpc",
     "multi_nli": "glue_mnli",
     "parsing_english_ptb16k": "wsj_parsing",
@@ -28,7 +29,7 @@ ALIASES = {
 """Name in Tensor2Tensor -> name here; also names of the same pattern for WMT with 128k pieces."""
 
 _WITHOUT_ADVICE = """
-    algorithmic_math_deepmind_all algorithmic_math_two_variables audio_timit_tokens8k_test audio_timit_tokens8k_tune
+    algorithmic_math_two_variables audio_timit_tokens8k_test audio_timit_tokens8k_tune
     audio_timit_tokens_32k_test audio_timit_tokens_32k_tune audio_timit_tokens_8k_test audio_timit_tokens_8k_tune
     audio_wsj_tokens_8k_test audio_wsj_tokens_8k_tune cola_characters common_voice_clean common_voice_noisy
     common_voice_train_full_test_clean conll2002_es_ner conll2002_ner conll2002_nl_ner copy_sequence
@@ -60,14 +61,14 @@ _WITHOUT_ADVICE = """
     languagemodel_en_wiki_lm_summarize_frac2_cnndm_subwords64k
     languagemodel_en_wiki_lm_summarize_frac50_cnndm_subwords64k
     languagemodel_en_wiki_lm_summarize_frac5_cnndm_subwords64k languagemodel_fr_wiki32k languagemodel_fr_wiki64k
-    languagemodel_lm1b8k languagemodel_lm1b_multi_nli languagemodel_lm1b_multi_nli_subwords
+    languagemodel_lm1b_multi_nli languagemodel_lm1b_multi_nli_subwords
     languagemodel_lm1b_sentiment_imdb languagemodel_multi_wiki_translate languagemodel_multi_wiki_translate_fr
     languagemodel_multi_wiki_translate_packed1k languagemodel_multi_wiki_translate_packed1k_v2 languagemodel_ro_wiki32k
     languagemodel_ro_wiki64k languagemodel_wiki_noref_v128k_l1k languagemodel_wiki_noref_v32k_l16k
     languagemodel_wiki_noref_v32k_l1k languagemodel_wiki_noref_v8k_l16k languagemodel_wiki_noref_v8k_l1k
     languagemodel_wiki_scramble_l128 languagemodel_wiki_scramble_l1k languagemodel_wiki_xml_v8k_l1k
-    languagemodel_wiki_xml_v8k_l4k languagemodel_wikitext103_l16k languagemodel_wikitext103_l4k librispeech_noisy
-    librispeech_train_full_test_clean librispeech_train_full_test_other lm1b_16k lm1b_64k
+    languagemodel_wiki_xml_v8k_l4k languagemodel_wikitext103_l16k languagemodel_wikitext103_l4k 
+    lm1b_16k lm1b_64k
     msr_paraphrase_corpus_characters multi_nli_characters multi_nli_shared_vocab multi_nli_text2text
     multi_nli_text2text_multi64k_packed1k multi_nli_wiki_lm_multi_vocab64k multi_nli_wiki_lm_shared_vocab
     multi_nli_wiki_lm_shared_vocab64k ocr_test paraphrase_generation_ms_coco_problem1d
@@ -98,13 +99,13 @@ _WITHOUT_ADVICE = """
     translate_enfr_wmt32k_with_backtranslate_en translate_enfr_wmt32k_with_backtranslate_fr translate_enfr_wmt_multi64k
     translate_enfr_wmt_multi64k_packed1k translate_enfr_wmt_small32k translate_enfr_wmt_small8k
     translate_enfr_wmt_small_characters translate_enro_wmt_multi64k translate_enro_wmt_multi_small64k
-    translate_enro_wmt_multi_tiny64k translate_enro_wmt_multi_tiny64k_packed1k translate_entn_rma translate_enzh_wmt8k
+    translate_enro_wmt_multi_tiny64k translate_enro_wmt_multi_tiny64k_packed1k translate_entn_rma 
     video_bair_robot_pushing video_bair_robot_pushing_with_actions video_google_robot_pushing
     video_stochastic_shapes10k wiki_32k wiki_revision wiki_revision_packed1k wiki_revision_packed256
     wikisum_commoncrawl wikisum_commoncrawl_lead_section wikisum_web wikisum_web_lead_section winograd_nli_characters
     wmt_ende_bpe32k_160 wmt_ende_bpe32k_combined wmt_ende_bpe32k_shuffled wmt_ende_concat_32k wmt_ende_concat_8k
     wmt_ende_v2_16k_combined wmt_ende_v2_32k_combined wmt_enfr_tokens_32k_combined wmt_enfr_tokens_32k_shuffled
-    wmt_zhen_tokens_8k languagemodel_lm1b8k_packed
+    languagemodel_lm1b8k_packed
 """
 _PACKED = (
     "languagemodel_lm1b32k_packed",
@@ -133,9 +134,6 @@ MISSING = {
     "image_ms_coco_tokens32k": "image_ms_coco_captions has 8k pieces",
     "image_mscoco_characters_test": "image_ms_coco_characters has the test images as its split test",
     "image_mscoco_characters_tune": "--problem=image_ms_coco_characters",
-    "languagemodel_ptb10k": "texts of your own: --problem=languagemodel_files; others: languagemodel_wikitext2",
-    "languagemodel_ptb_characters": "texts of your own: --problem=languagemodel_files --vocab_kind=byte",
-    "lmptb_10k": "texts of your own: --problem=languagemodel_files; others: languagemodel_wikitext2",
     "parsing_english_ptb8k": "--problem=wsj_parsing has 16k pieces",
     "sentiment_yelp_full": "texts and classes of your own: --problem=classify_files",
     "sentiment_yelp_polarity": "texts and classes of your own: --problem=classify_files",
@@ -148,6 +146,7 @@ MISSING = {
     "video_moving_mnist": "--problem=video_moving_mnist_next predicts moving digits",
     "wmt_parsing_characters": "trees of your own: --problem=parsing_trees",
     "wmt_parsing_tokens_8k": "trees of your own: --problem=parsing_trees",
+    "wmt_zhen_tokens_8k": "--problem=translate_enzh_wmt8k_rev translates from Chinese",
     "wmt_zhen_tokens_32k": "--problem=translate_enzh_wmt32k_rev translates from Chinese",
     "wsj_parsing_tokens_32k": "--problem=wsj_parsing_semi has 32k pieces",
 }

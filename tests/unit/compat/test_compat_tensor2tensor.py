@@ -289,7 +289,7 @@ class TheirFirst(problem.Text2TextProblem):
     path = os.path.join(data_dir, "book")
     words = text_encoder.TokenTextEncoder(path, replace_oov="OOV")
     assert words.encode("white purple") == [5, 7], words.encode("white purple")
-    vocab = generator_utils.get_or_generate_txt_vocab(data_dir, self.vocab_file, self.targeted_vocab_size, path)
+    vocab = generator_utils.get_or_generate_txt_vocab(data_dir, self.vocab_file, self.targeted_vocab_size, [path])
     return token_generator(path, path, vocab, text_encoder.EOS_ID)
 """
 

@@ -90,10 +90,11 @@ def get_or_generate_vocab(
 
 
 def get_or_generate_txt_vocab(
-    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str
+    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str | Iterable[str]
 ) -> text_encoder.SubwordTextEncoder:
-    """The same for the text of files."""
-    paths = sorted(glob.glob(filepatterns))
+    """The same for the text of files, given by one pattern or several."""
+    patterns = [filepatterns] if isinstance(filepatterns, str) else filepatterns
+    paths = sorted(path for pattern in patterns for path in glob.glob(pattern))
     lines = (line for path in paths for line in lines_of_file(path))
     return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, lines)
 

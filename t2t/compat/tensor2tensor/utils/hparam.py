@@ -8,7 +8,6 @@ from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.hparams.override import parse_overrides
 
-
 _OWN = ("_values", "own_set", "changed")
 """Attributes that are no hparams, which a copy lacks until it is complete."""
 
