@@ -11,8 +11,8 @@ papers also count the ends of empty lines, which are left out here. Source: Meri
 mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
 
 `languagemodel_ptb10k` and `languagemodel_ptb_characters`: the Penn Treebank's Wall Street Journal in 10,000 words, a
-sentence a line, from `ptb.train.txt` and so on; 0.9 million words. Source: Marcus et al. 1993, in the form of Mikolov et
-al. 2010, "Recurrent neural network based language model" (`simple-examples.tgz`). Licence: of the Linguistic Data
+sentence a line, from `ptb.train.txt` and so on; 0.9 million words. Source: Marcus et al. 1993, in the form of Mikolov
+et al. 2010, "Recurrent neural network based language model" (`simple-examples.tgz`). Licence: of the Linguistic Data
 Consortium.
 
 `languagemodel_lm1b32k`: 30 million sentences of news in shuffled order. Source: Chelba et al. 2013, "One

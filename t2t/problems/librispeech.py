@@ -6,8 +6,8 @@ One instance:
 
 `librispeech` trains on all of it and is evaluated on the clean and the noisier parts; `librispeech_clean` uses only the
 clean ones, and `librispeech_clean_small` trains on the first 100 hours of these; `librispeech_noisy` uses only the
-noisier ones. `librispeech_train_full_test_clean` and `_test_other` train on all and are evaluated on one of them. The few training examples of more than
-20 seconds are dropped. The stored data takes 230 MB per hour of speech.
+noisier ones. `librispeech_train_full_test_clean` and `_test_other` train on all and are evaluated on one of them. The
+few training examples of more than 20 seconds are dropped. The stored data takes 230 MB per hour of speech.
 Source: Panayotov et al. 2015, "LibriSpeech: An ASR corpus based on public domain audio books",
 https://www.openslr.org/12; its own folder (WAV files of the same names are accepted), or TensorFlow Datasets
 (`librispeech`). Licence: CC BY 4.0.

@@ -60,7 +60,7 @@ class AlgorithmicMathDeepmindAll(Text2Text):
         found = [path for name in _FOLDERS[split] for path in sorted((root / name).glob("*.txt"))]
         if not found:
             raise UserError(
-                f"{self.name}: {root} has no {', '.join(_FOLDERS[split])} with files *.txt; unpack {self.folder}.tar.gz "
-                f"in {source.tmp_dir}"
+                f"{self.name}: {root} has no {', '.join(_FOLDERS[split])} with files *.txt; unpack "
+                f"{self.folder}.tar.gz in {source.tmp_dir}"
             )
         return found

@@ -67,7 +67,7 @@ _WITHOUT_ADVICE = """
     languagemodel_ro_wiki64k languagemodel_wiki_noref_v128k_l1k languagemodel_wiki_noref_v32k_l16k
     languagemodel_wiki_noref_v32k_l1k languagemodel_wiki_noref_v8k_l16k languagemodel_wiki_noref_v8k_l1k
     languagemodel_wiki_scramble_l128 languagemodel_wiki_scramble_l1k languagemodel_wiki_xml_v8k_l1k
-    languagemodel_wiki_xml_v8k_l4k languagemodel_wikitext103_l16k languagemodel_wikitext103_l4k 
+    languagemodel_wiki_xml_v8k_l4k languagemodel_wikitext103_l16k languagemodel_wikitext103_l4k
     lm1b_16k lm1b_64k
     msr_paraphrase_corpus_characters multi_nli_characters multi_nli_shared_vocab multi_nli_text2text
     multi_nli_text2text_multi64k_packed1k multi_nli_wiki_lm_multi_vocab64k multi_nli_wiki_lm_shared_vocab
@@ -99,7 +99,7 @@ _WITHOUT_ADVICE = """
     translate_enfr_wmt32k_with_backtranslate_en translate_enfr_wmt32k_with_backtranslate_fr translate_enfr_wmt_multi64k
     translate_enfr_wmt_multi64k_packed1k translate_enfr_wmt_small32k translate_enfr_wmt_small8k
     translate_enfr_wmt_small_characters translate_enro_wmt_multi64k translate_enro_wmt_multi_small64k
-    translate_enro_wmt_multi_tiny64k translate_enro_wmt_multi_tiny64k_packed1k translate_entn_rma 
+    translate_enro_wmt_multi_tiny64k translate_enro_wmt_multi_tiny64k_packed1k translate_entn_rma
     video_bair_robot_pushing video_bair_robot_pushing_with_actions video_google_robot_pushing
     video_stochastic_shapes10k wiki_32k wiki_revision wiki_revision_packed1k wiki_revision_packed256
     wikisum_commoncrawl wikisum_commoncrawl_lead_section wikisum_web wikisum_web_lead_section winograd_nli_characters
