@@ -439,6 +439,10 @@ def their_lstm():
   return hparams
 
 @registry.register_hparams
+def their_tpu():
+  return transformer.transformer_tpu()
+
+@registry.register_hparams
 def their_universal():
   hparams = transformer.transformer_base()
   hparams.hidden_size = 32
@@ -460,6 +464,10 @@ def their_universal():
         type(HPARAMS.get("lstm_luong_attention")()), 96,
     )  # fmt: skip
     assert HPARAMS.get("their_universal")().hidden_size == 32
+    tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
+    assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
+        name: getattr(our_tpu, name) for name in ("optimizer", *same)
+    }
 
 
 def test_networks_of_tensorflow_1_are_refused_where_they_are_used(load):
