@@ -415,6 +415,8 @@ def test_a_set_that_is_none_is_refused(load):
 
 
 def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
+    from tensor2tensor.models import transformer
+
     load("""
 @registry.register_hparams
 def their_base():
@@ -464,6 +466,7 @@ def their_universal():
         type(HPARAMS.get("lstm_luong_attention")()), 96,
     )  # fmt: skip
     assert HPARAMS.get("their_universal")().hidden_size == 32
+    assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
     tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
     assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
         name: getattr(our_tpu, name) for name in ("optimizer", *same)

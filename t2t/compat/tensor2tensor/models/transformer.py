@@ -152,4 +152,24 @@ def transformer_tpu() -> HParams:
     return _changed(update_hparams_for_tpu(transformer_base()), symbol_modality_num_shards=1)
 
 
+_DEPTHS_AND_WIDTHS = {
+    "transformer_l2": {"num_hidden_layers": 2}, "transformer_l4": {"num_hidden_layers": 4},
+    "transformer_l8": {"num_hidden_layers": 8}, "transformer_l10": {"num_hidden_layers": 10},
+    "transformer_h1": {"num_heads": 1}, "transformer_h4": {"num_heads": 4}, "transformer_h16": {"num_heads": 16},
+    "transformer_h32": {"num_heads": 32}, "transformer_k128": {"attention_key_channels": 128},
+    "transformer_k256": {"attention_key_channels": 256}, "transformer_ff1024": {"filter_size": 1024},
+    "transformer_ff4096": {"filter_size": 4096}, "transformer_dr0": {"layer_prepostprocess_dropout": 0.0},
+    "transformer_dr2": {"layer_prepostprocess_dropout": 0.2}, "transformer_ls0": {"label_smoothing": 0.0},
+    "transformer_ls2": {"label_smoothing": 0.2}, "transformer_hs256": {"hidden_size": 256},
+    "transformer_hs1024": {"hidden_size": 1024},
+    "transformer_tall": {
+        "batch_size": 2048, "hidden_size": 768, "filter_size": 3072, "num_hidden_layers": 12, "num_heads": 12,
+        "label_smoothing": 0.0, "max_length": 1024, "clip_grad_norm": 1.0,
+    },
+}  # fmt: skip
+"""Sets that change a few values of the base model."""
+vars().update(
+    {name: lambda values=values: _changed(transformer_base(), **values) for name, values in _DEPTHS_AND_WIDTHS.items()}
+)
+
 __getattr__ = placeholders_of(__name__)
