@@ -19,8 +19,11 @@ _OURS = __name__.rpartition(".")[0]
 _IMPORTS_IT = re.compile(rf"^\s*(?:from|import)\s+{THEIRS}\b", re.MULTILINE)
 _TENSORFLOW = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1")
 """Names under which files written for TensorFlow 1 import it."""
-_LATER = {"data_generators.wmt": "data_generators.translate"}
-"""Modules of the first versions -> those that had the same names in later ones."""
+_LATER = {
+    "data_generators.wmt": "data_generators.translate",
+    "data_generators.audio_encoder": "data_generators.speech_recognition",
+}
+"""Modules whose names are in another one here; `wmt` of the first versions also was in later ones."""
 
 
 def install() -> None:

@@ -3,8 +3,10 @@
 import copy
 import gzip
 import pickle
+import random
 import sys
 import tarfile
+import wave
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
+from t2t.problems.base import Source
 from t2t.registry import HPARAMS, MODELS, REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import open_data
@@ -57,7 +60,7 @@ def load(tmp_path):
 
 @pytest.fixture
 def texts(tmp_path):
-    """Returns the examples of generated data: split -> list of (inputs, targets) as texts."""
+    """Returns the examples of generated data: split -> list of (inputs, targets), as texts where they are of ids."""
 
     def read(name):
         problem = get_problem(name)
@@ -71,9 +74,9 @@ def texts(tmp_path):
                 if reader.is_sequence(feature):
                     values, lengths = reader.read(every, feature)
                     rows = np.split(values, np.cumsum(lengths)[:-1])
-                    sides.append([encoders[feature].decode(row) for row in rows])
                 else:
-                    sides.append([encoders[feature].decode(value) for value in reader.single(every, feature)])
+                    rows = reader.single(every, feature)
+                sides.append([encoders[feature].decode(row) for row in rows] if feature in encoders else list(rows))
             found[split] = list(zip(*sides, strict=True))
         return found
 
@@ -276,6 +279,77 @@ def test_several_texts_are_read_as_one(load, texts, tmp_path):
     assert found["their_answers"] == [("who? <EOQ> she was", "she")]
     assert found["their_own_answers"] == [("who?<EOQ>she was", "she")]
     assert found["their_two_texts"] == found["their_own_two_texts"] == [("a $ b $ c", "ID_1")]
+
+
+ARRAYS = """
+from tensor2tensor.data_generators import audio_encoder, image_utils, speech_recognition
+
+@registry.register_problem
+class TheirPictures(image_utils.Image2ClassProblem):
+  is_small, num_channels, num_classes, train_shards, image_size = True, 1, 3, 2, 2
+  @property
+  def class_labels(self):
+    return ["zero", "one", "two"]
+  def generator(self, data_dir, tmp_dir, is_training):
+    numbers = [0, 1] if is_training else [2]
+    return image_utils.image_generator([[[[9 * n]] * 2] * 2 for n in numbers], numbers)
+
+@registry.register_problem
+class TheirWrongPictures(TheirPictures):
+  def generator(self, data_dir, tmp_dir, is_training):
+    for sample in super().generator(data_dir, tmp_dir, is_training):
+      yield dict(sample, **({"image/encoded": [b"no image"]} if is_training else {"image/class/label": [7]}))
+
+@registry.register_problem
+class TheirWrongSpeech(speech_recognition.SpeechRecognitionProblem):
+  def feature_encoders(self, data_dir):
+    return {"targets": text_encoder.TextEncoder()}
+
+@registry.register_problem
+class TheirSpeech(speech_recognition.SpeechRecognitionProblem):
+  num_test_shards = 1
+  def generator(self, data_dir, tmp_dir, texts):
+    encoders = self.feature_encoders(data_dir)
+    for text in texts:
+      yield {"waveforms": encoders["waveforms"].encode(os.path.join(tmp_dir, "sound.wav")),
+             "targets": encoders["targets"].encode(text) + [text_encoder.EOS_ID], "raw_transcript": [text]}
+  def generate_data(self, data_dir, tmp_dir, task_id=-1):
+    paths = self.training_filepaths(data_dir, 2, shuffled=False) + self.dev_filepaths(data_dir, 1, shuffled=False)
+    generator_utils.generate_files(self.generator(data_dir, tmp_dir, ["a", "b", "c", "d"]), paths)
+    generator_utils.generate_files(self.generator(data_dir, tmp_dir, ["e"]), self.test_filepaths(data_dir, 1, False))
+    generator_utils.shuffle_dataset(paths)
+"""
+
+
+def test_images_and_speech_are_what_their_generate_data_would_write(load, texts, tmp_path):
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+        file.writeframes(np.array([0, 16384, -16384], "<i2").tobytes())
+    load(ARRAYS)
+    assert generate("their_pictures", tmp_path) == {"train": 2, "dev": 1}
+    shown = {
+        split: [(int(image.max()), name) for image, name in rows] for split, rows in texts("their_pictures").items()
+    }
+    assert {split: sorted(rows) for split, rows in shown.items()} == {
+        "train": [(0, "zero"), (9, "one")], "dev": [(18, "two")],
+    }  # fmt: skip
+    assert generate("their_speech", tmp_path) == {"train": 3, "dev": 1, "test": 1}
+    found = texts("their_speech")
+    assert {split: sorted(text for _, text in rows) for split, rows in found.items()} == {
+        "train": ["a", "b", "d"], "dev": ["c"], "test": ["e"],
+    }  # fmt: skip
+    np.testing.assert_allclose(found["dev"][0][0], [0, 0.5, -0.5])
+    with refused("their_wrong_speech", "TextEncoder,"):
+        generate("their_wrong_speech", tmp_path)
+    wrong = get_problem("their_wrong_pictures")
+    source = Source(tmp_path, random.Random(0))
+    wrong.with_encoders(wrong.build_encoders(source))
+    for split, about in (("train", "image:"), ("dev", 7)):
+        with refused("their_wrong_pictures", about):
+            list(wrong.generate_samples(split, source))
+    with refused("their_speech-train-00000-of-00002", "t2t-datagen"):
+        own = get_problem("their_speech").their_problem
+        own.generate_data(str(tmp_path), str(tmp_path))
 
 
 FIRST_VERSIONS = """
