@@ -26,7 +26,8 @@ from tests.registrations import forgotten
 HEAD = """
 import os
 import tensorflow as tf
-from tensor2tensor.data_generators import generator_utils, problem, text_encoder, text_problems, translate
+from tensor2tensor.data_generators import algorithmic, generator_utils, multi_problem, problem, text_encoder
+from tensor2tensor.data_generators import text_problems, translate
 from tensor2tensor.layers import common_layers, modalities
 from tensor2tensor.models import transformer
 from tensor2tensor.models.research import universal_transformer
@@ -170,6 +171,20 @@ class TheirBooks(text_problems.ChoppedTextProblem):
   dev_text_filepaths = train_text_filepaths
 
 @registry.register_problem
+class TheirSums(algorithmic.AlgorithmicProblem):
+  num_symbols, train_size, dev_size, train_length, dev_length = 9, 3, 1, 4, 4
+  def generator(self, nbr_symbols, max_length, nbr_cases):
+    yield from algorithmic.shift_generator(nbr_symbols, 8, max_length, nbr_cases)
+
+@registry.register_problem
+class TheirCopies(TheirSums):
+  num_symbols, generator = 9, staticmethod(algorithmic.identity_generator)
+
+@registry.register_problem
+class TheirReverses(TheirSums):
+  num_symbols, generator = 9, staticmethod(algorithmic.reverse_generator)
+
+@registry.register_problem
 class TheirOld(problem.Text2TextProblem):
   is_character_level = True
   def generator(self, data_dir, tmp_dir, is_training):
@@ -179,8 +194,17 @@ class TheirOld(problem.Text2TextProblem):
     (tmp_path / "book").write_text("abcdefghij")
     for name, text in {"train.a": "a", "train.b": "b", "dev.a": "a", "dev.b": "c"}.items():
         (tmp_path / name).write_text(text + "\n")
-    for name in ("their_classes", "their_texts", "their_books", "their_old"):
+    numbers = {
+        "their_sums": lambda text: text.replace("0", "8"),
+        "their_copies": str,
+        "their_reverses": lambda text: text[::-1],
+    }
+    for name in ("their_classes", "their_texts", "their_books", "their_old", *numbers):
         generate(name, tmp_path)
+    for name, expected in numbers.items():
+        rows = texts(name)["train"]
+        assert rows == [(inputs, expected(inputs)) for inputs, _ in rows]
+        assert len(rows) == 3
     assert texts("their_classes")["dev"] == [("so-so dev", "good")]
     assert texts("their_texts")["train"] == [("a text",)]
     assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
@@ -456,6 +480,7 @@ class TheirWrong(text_problems.Text2TextProblem):
             ["gone", "http://nowhere.example/gone"],
         ),
         (READS.replace("READ", "tf.app.run()"), ["tf.app.run"]),
+        (READS.replace("READ", "multi_problem.MultiProblem()"), ["MultiProblem", "problem=a-b-c"]),
         (READS.replace("READ", "transformer.transformer_base().hiden_size"), ["'hiden_size'", "hidden_size"]),
         (
             READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/packed.gz', 'train.en')"),
