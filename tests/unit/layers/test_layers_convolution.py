@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
-from t2t.layers.gated_convolution import GatedConvolution, linear, with_scaled_gradient
 from t2t.layers.resnet import PaddedConvolution
-from t2t.layers.shake_shake import ShakeBlock, mix_branches
 from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
+from t2t.models.classics.conv_s2s import GatedConvolution, linear, with_scaled_gradient
+from t2t.models.classics.shake_shake import ShakeBlock, mix_branches
 from tests.builders import numpy, randomise, weights_of
 from tests.models import dropout_seed
 from tests.reference import resnet as reference

@@ -8,11 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from t2t.hparams.conv_s2s import conv_s2s, conv_s2s_tiny
-from t2t.hparams.wavenet import wavenet_tiny
-from t2t.layers.wavenet import GatedBlock
-from t2t.models.conv_s2s import ConvS2s
-from t2t.models.wavenet import WaveNet
+from t2t.models.classics.conv_s2s import ConvS2s, conv_s2s, conv_s2s_tiny
+from t2t.models.classics.wavenet import GatedBlock, WaveNet, wavenet_tiny
 from tests import learning
 from tests.builders import batch, numpy, padded, rows, tokens_spec
 from tests.models import directional_derivatives, loss_of_reference, stepwise

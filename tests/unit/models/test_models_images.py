@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from t2t.hparams.image_transformer import ImageTransformerHParams
-from t2t.hparams.resnet import ResnetHParams
-from t2t.hparams.shake_shake import ShakeShakeHParams
+from t2t.models.classics.resnet import Resnet, ResnetHParams
+from t2t.models.classics.shake_shake import ShakeShake, ShakeShakeHParams
 from t2t.models.image_transformer import ImageTransformer
-from t2t.models.resnet import Resnet
-from t2t.models.shake_shake import ShakeShake
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, padded, randomise, rows, tokens_spec, weights_of
 from tests.errors import refused
