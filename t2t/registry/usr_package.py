@@ -182,7 +182,7 @@ class _Network:
     def __init__(self, module: ModuleType, path: str, body: list[ast.stmt], start: int):
         futures = [node for node in body[:start] if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
         self._module, self._path, self._body = module, path, [*futures, *body[start:]]
-        self._names = defined_names(self._body)
+        self._names = defined_names(self._body) - vars(module).keys()
         self._lock, self._is_running = threading.RLock(), False
         self._announce()
         vars(module).update(__getattr__=self._get, __dir__=lambda: sorted({*vars(module), *self._names}))
@@ -195,7 +195,7 @@ class _Network:
     def _get(self, name: str) -> Any:
         """Returns a name of the network, which runs now; it is the `__getattr__` of the module until then."""
         with self._lock:
-            if name in self._names and name not in vars(self._module) and not self._is_running:
+            if name in self._names - vars(self._module).keys() and not self._is_running:
                 self._run()
         if name not in vars(self._module):
             raise AttributeError(f"module {self._module.__name__!r} has no attribute {name!r}", name=name)
@@ -206,6 +206,8 @@ class _Network:
         try:
             _execute(self._body, self._path, self._module)
         except BaseException:
+            for name in self._names & vars(self._module).keys():
+                del vars(self._module)[name]
             self._announce()  # so that it can run again
             raise
         finally:
