@@ -51,7 +51,7 @@ LAYER_MUTATIONS = mutations(
      "test_layers_norm"),
     ("one weight of branches for both directions", "Shake-Shake draws no weights of its own for the gradient.",
      "t2t/models/classics/shake_shake.py", "differentiated = backward * first + (1.0 - backward) * second",
-     "differentiated = computed", "test_layers_convolution"),
+     "differentiated = computed", "test_models_images"),
     ("windows without the rows above", "Queries of a block look at the block after theirs instead of the one before.",
      "t2t/layers/local_attention.py", "parts.insert(0, ops.concatenate([none, blocks[:-1]], axis=0)",
      "parts.insert(0, ops.concatenate([none, blocks[1:]], axis=0)", "test_layers_fast_attention"),

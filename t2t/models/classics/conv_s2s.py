@@ -277,8 +277,8 @@ class ConvS2s(EncoderDecoder):
             for side in ("source", "target")
         )
         # Stacks (sections 3.2 and 3.3)
-        self.encoder = Encoder(width, layers, hparams.dropout, causal=False, dtype=policy, name="encoder")
-        self.decoder = Decoder(width, layers, hparams.dropout, dtype=policy, name="decoder")
+        self.encoder = GatedEncoder(width, layers, hparams.dropout, causal=False, dtype=policy, name="encoder")
+        self.decoder = GatedDecoder(width, layers, hparams.dropout, dtype=policy, name="decoder")
         self.source_dropout = Dropout(hparams.dropout, dtype=policy, name="source_dropout")
         self.target_dropout = Dropout(hparams.dropout, dtype=policy, name="target_dropout")
         self.build()
@@ -330,7 +330,7 @@ class Stack(keras.layers.Layer):
         self.wide.build((*input_shape[:-1], self.layers_[-1].channels))
 
 
-class Encoder(Stack):
+class GatedEncoder(Stack):
     """Gated convolutions with windows centred on each position."""
 
     def call(self, x_BSD, keep_BS, seed=None):
@@ -341,7 +341,7 @@ class Encoder(Stack):
         return self.wide(x_BSC)
 
 
-class Decoder(Stack):
+class GatedDecoder(Stack):
     """Gated convolutions that end at each position, each layer with its own attention to the source."""
 
     def __init__(self, width: int, layers: list[tuple[int, int]], dropout: float, **kwargs):
