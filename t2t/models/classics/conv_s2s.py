@@ -129,9 +129,9 @@ from keras import ops
 
 from t2t.layers.attention_record import probabilities
 from t2t.layers.cache import StepCache
+from t2t.layers.contexts import custom_gradient
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
-from t2t.layers.gradients import custom_gradient
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.products import float32_product
 from t2t.layers.recurrent_attention import Memory

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import for_copying, for_multi30k
-from t2t.hparams.tensor2tensor_rates import adam_rate, noam_rate
+from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 
