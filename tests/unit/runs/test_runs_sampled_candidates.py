@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.neural_gpu import NeuralGpuHParams
 from t2t.metrics.gleu import sentence_gleu
-from t2t.models.neural_gpu import NeuralGpu
+from t2t.models.classics.neural_gpu import NeuralGpu, NeuralGpuHParams
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
 from t2t.runs.objectives import build_objective

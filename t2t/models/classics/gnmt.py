@@ -1,11 +1,72 @@
-"""The stacks of GNMT: recurrent layers with residual connections, and one attention read by every decoder layer.
+"""GNMT, Google's system: recurrent layers with residual connections, and one attention read by every decoder layer.
 
-Wu et al. 2016 (arXiv:1609.08144), section 3.
+Source of the network and, unless a line says otherwise, of the values: Wu et al., *Google's Neural Machine Translation
+System* (2016, arXiv:1609.08144), sections 3, 7 and 8.
 
 Legend: B batch, S source length, D width, N rows, G gate inputs of a cell.
 """
 
+from dataclasses import dataclass
+
+from t2t.hparams.lstm import RecurrentHParams, for_recurrent
+from t2t.hparams.recipes import for_copying, for_multi30k
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class GnmtHParams(RecurrentHParams):
+    """Encoder and decoder of num_hidden_layers each; the bottom encoder layer is bidirectional."""
+
+    def complaints(self) -> list[str]:
+        """Checks that there are two or more layers, since the second one joins the two directions."""
+        if self.num_hidden_layers < 2:
+            return [
+                f"hparam num_hidden_layers={self.num_hidden_layers}: the encoder of GNMT has one layer in both "
+                "directions and at least one above it; give 2 or more"
+            ]
+        return []
+
+
+@register_hparams
+def gnmt_8_layers() -> GnmtHParams:
+    """The paper's sizes: 8+8 layers of 1,024 units, dropout 0.2 as for English-French; Adam alone."""
+    # The paper continues with plain gradient descent after 60,000 updates of Adam. The languages share no table.
+    return GnmtHParams(
+        hidden_size=1024,
+        num_hidden_layers=8,
+        dropout=0.2,
+        shared_embedding=False,
+        shared_embedding_and_softmax_weights=False,
+        label_smoothing=0.0,
+        batch_size=4096,  # about the paper's 128 sentences
+        optimizer_adam_beta2=0.999,  # Adam's usual constants, as the paper names none
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="constant",
+        learning_rate=0.0002,
+        learning_rate_warmup_steps=0,
+        clip_grad_norm=5.0,
+        alpha=0.2,
+        coverage_penalty=0.2,
+    )
+
+
+@register_hparams
+def gnmt_multi30k_tiny() -> GnmtHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 4+4 layers of 120 units, dropout 0.3."""
+    return for_multi30k(for_recurrent(GnmtHParams(hidden_size=120, num_hidden_layers=4))).replace(
+        dropout=0.3, learning_rate=0.003, learning_rate_warmup_steps=500
+    )
+
+
+@register_hparams
+def gnmt_tiny() -> GnmtHParams:
+    """Learns to copy and reverse in minutes on two processor cores: 3+3 layers of 64 units."""
+    return for_copying(for_recurrent(GnmtHParams(hidden_size=64, num_hidden_layers=3)))
+
+
+# === The network ===
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
@@ -15,6 +76,8 @@ from t2t.layers.recurrent import RecurrentLayer
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_cells import CellState
 from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
+from t2t.models.lstm import LstmSeq2seq
+from t2t.registry import register_model
 
 _FIRST_RESIDUAL = 2
 """Index of the first layer that adds its input to its output: the third (figure 1)."""
@@ -94,3 +157,16 @@ class GnmtDecoder(RecurrentDecoder):
             return DecoderState(tuple(after), x_ND)
 
         return step
+
+
+@register_model
+class Gnmt(LstmSeq2seq):
+    """GNMT: deep recurrent stacks with residual connections; one attention, which all decoder layers read."""
+
+    hparams_class = GnmtHParams
+
+    def build_stacks(self, hparams: Any) -> tuple[GnmtEncoder, GnmtDecoder]:
+        """Returns encoder and decoder; see the base class."""
+        sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers, hparams.dropout)
+        policy = self.dtype_policy
+        return GnmtEncoder(*sizes, dtype=policy, name="encoder"), GnmtDecoder(*sizes, dtype=policy, name="decoder")
