@@ -211,7 +211,7 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
     check_trackers(split_names(values.track))
     if values.studio:
         with needs_serving():
-            from t2t.serving import server  # noqa: F401
+            from t2t.serving import connections  # noqa: F401
             from t2t.serving.insight.page import plotly_file
         plotly_file()
 
