@@ -109,7 +109,7 @@ def card(full: RunDir, packed: RunDir, data: Path, scratch: Path) -> str:
     weights = CheckpointStore(packed.checkpoints_folder).load_model()
     line = block("quickstart").rpartition("| ")[2].replace(".venv/bin/", "").strip()
     return CARD.format(
-        name=NAME, problem=record.problem, model=record.model, hparams_set=record.hparams_set, seed=record.seed,
+        name=NAME, problem=record.problem, model=record.model, hparams_set=record.hparams_set, seed=record.random_seed,
         sizes=", ".join(f"{splits[split]['examples']:,}" for split in ("train", "dev", "test")), line=line,
         parameters=f"{sum(array.size for array in weights.model.values()):,}", updates=f"{weights.step:,}",
         t2t=record.versions["t2t"], tensorflow=record.versions["tensorflow"], scores="\n".join(rows),

@@ -24,7 +24,7 @@ class MemoryStore:
 
     def __init__(self, renew_s=0.05, takeover_s=30.0, settle_s=0.01):
         self.notes, self.requests, self.moves, self.failing = [], [], [], set()
-        self.service = agent.Service(self.notes.append, renew_s, takeover_s, settle_s)
+        self.service = agent.StoreService(self.notes.append, renew_s, takeover_s, settle_s)
         self.files = fsspec.filesystem("memory")
         self.intercept = lambda message: None
 

@@ -7,7 +7,7 @@ from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_r
 from t2t.hparams.groups import OptimizerHParams
 from t2t.training.optimizers import build_optimizer
 from t2t.training.tensorflow.distribute import build_strategy
-from t2t.training.tensorflow.precision import apply_precision
+from t2t.training.tensorflow.engine import apply_precision
 from t2t.training.tensorflow.step import TensorFlowStep
 
 

@@ -2,10 +2,13 @@
 
 import os
 
+import t2t
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
 from t2t.inference.engine_choice import TENSORFLOW
-from t2t.runs.startup import import_quietly
+from t2t.inference.translator import Translator
+from t2t.runs.loading import load
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import EOS_ID
 
 
@@ -15,7 +18,10 @@ def main():
     engine = job.get("engine", TENSORFLOW)
     if engine == TENSORFLOW:  # other engines start without TensorFlow, as in t2t-decoder
         os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the process may use only its own cores anyway
-        import_quietly("t2t.inference.parallel").use_single_core_ops()
+        prepare_framework()
+        from t2t.inference.parallel import use_single_core_ops
+
+        use_single_core_ops()
     translator = build_translator(job["run"], job["fixed"], engine)
     longest = max(map(len, job["sentences"])) + 1
     mean = sum(map(len, job["sentences"])) / len(job["sentences"]) + 1
@@ -39,11 +45,15 @@ def main():
 def build_translator(run: str, never_ending: bool, engine: str = TENSORFLOW):
     """Returns the run's translator; with `never_ending`, all outputs have the maximum length."""
     if not never_ending:
-        return import_quietly("t2t").load(run, engine=engine)
-    loaded = import_quietly("t2t.runs.loading").load(run)
-    keras, transformer = import_quietly("keras"), import_quietly("t2t.models.transformer").Transformer
+        return t2t.load(run, engine=engine)
+    loaded = load(run)
+    prepare_framework()
+    import keras
 
-    class NeverEnding(transformer):
+    from t2t.models.transformer import Transformer
+    from t2t.training.weights import assign_model
+
+    class NeverEnding(Transformer):
         """Never selects the end of sequence while decoding."""
 
         def decode_step(self, ids_N, position, cache, encoded):
@@ -52,8 +62,8 @@ def build_translator(run: str, never_ending: bool, engine: str = TENSORFLOW):
             return logits_NV - 1e9 * ends_V, cache
 
     model = NeverEnding(loaded.hparams, loaded.run.record.spec, name=loaded.model.name)
-    import_quietly("t2t.training.weights").assign_model(model, loaded.checkpoint.weights)
-    return import_quietly("t2t.inference.translator").Translator(loaded.problem, model, loaded.hparams)
+    assign_model(model, loaded.checkpoint.weights)
+    return Translator(loaded.problem, model, loaded.hparams)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,11 @@ import time
 import numpy as np
 
 from benchmarks.harness.child import Others, peak_memory_mb, read_job, versions, write_result
-from t2t.runs.startup import import_quietly
+from t2t.hparams.groups import OptimizerHParams
+from t2t.hparams.transformer import transformer_base
+from t2t.runs.startup import prepare_framework
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.training.cluster import ALONE, Cluster
 
 
 def main():
@@ -57,29 +60,30 @@ def start_workers(job):
 
 def build_step(job):
     """Returns the training step of a job, and a batch for each replica of this process."""
-    distribute, clusters, models, optimizers, steps, sets, groups = (
-        import_quietly(f"t2t.{name}")
-        for name in ("training.tensorflow.distribute", "training.cluster", "models.transformer", "training.optimizers",
-                     "training.tensorflow.step", "hparams.transformer", "hparams.groups")
-    )  # fmt: skip
+    prepare_framework()
+    from t2t.models.transformer import Transformer
+    from t2t.training.optimizers import build_optimizer
+    from t2t.training.tensorflow.distribute import build_strategy
+    from t2t.training.tensorflow.step import TensorFlowStep
+
     sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
-    hparams = sets.transformer_base().replace(
+    hparams = transformer_base().replace(
         hidden_size=sizes["width"], filter_size=sizes["inner"], num_hidden_layers=sizes["layers"],
         num_heads=sizes["heads"], layer_prepostprocess_dropout=sizes["dropout"], max_length=length,
     )  # fmt: skip
     feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=vocab_size)
     spec = ProblemSpec(name="growth", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
-    cluster = clusters.Cluster(tuple(job["hosts"]), job["worker"]) if job["workers"] > 1 else clusters.ALONE
-    strategy = distribute.build_strategy(worker_cpu=job["replicas"], cluster=cluster)
+    cluster = Cluster(tuple(job["hosts"]), job["worker"]) if job["workers"] > 1 else ALONE
+    strategy = build_strategy(worker_cpu=job["replicas"], cluster=cluster)
     with strategy.scope():
-        model = models.Transformer(hparams, spec)
-        optimizer = optimizers.build_optimizer(groups.OptimizerHParams())
+        model = Transformer(hparams, spec)
+        optimizer = build_optimizer(OptimizerHParams())
     random, shape = np.random.default_rng(1), (max(1, sizes["batch_size"] // length), length)
     features = [
         {name: random.integers(3, vocab_size, shape, dtype=np.int32) for name in ("inputs", "targets")}
         for _ in range(job["replicas"])
     ]
-    return steps.TensorFlowStep(model, optimizer, strategy, run_seed=1), features
+    return TensorFlowStep(model, optimizer, strategy, run_seed=1), features
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ SAVED_EVERY = 250
 def main():
     """Trains the run in `output_dir`, or resumes it if it was interrupted."""
     job = read_job()
-    run = build_run(job, train_steps=job["train_steps"], log_every=50, eval_every=SAVED_EVERY)
+    run = build_run(job, train_steps=job["train_steps"], log_every=50, local_eval_frequency=SAVED_EVERY)
     run.fit()
     write_result(job, train_steps=job["train_steps"])
 

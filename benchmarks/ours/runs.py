@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.harness.prepared import PROBLEM
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 
 def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int):
@@ -14,21 +14,25 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
             `transformer` and `transformer_base`.
         train_steps: number of the last update, counted from 1.
         log_every: updates between two log entries.
-        how: further fields of `Settings`; by default there are no evaluations, and one checkpoint at the end.
+        how: further fields of `RunConfig`; by default there are no evaluations, and one checkpoint at the end.
     """
-    training, names, data, settings = (
-        import_quietly(f"t2t.runs.{name}") for name in ("training", "names", "data", "settings")
-    )
-    request = names.Request(
-        problem=PROBLEM,
-        model=job.get("model", "transformer"),
-        hparams_set=job.get("hparams_set", "transformer_base"),
-        overrides=job["overrides"],
-        train_steps=train_steps,
-        data_dir=job["data_dir"],
-        output_dir=job["output_dir"],
-    )
-    resolved = names.resolve(request)
-    how = {"eval_steps": 0, "eval_every": train_steps + 1, **how}
-    carried_out = settings.Settings(seed=job["seed"], log_every=log_every, **how)
-    return training.TrainingRun(resolved, data.open_all(request), carried_out)
+    prepare_framework()
+    from t2t.runs.config import RunConfig
+    from t2t.runs.experiment import Experiment
+    from t2t.runs.training import TrainingRun
+
+    options = {
+        "problem": PROBLEM,
+        "model": job.get("model", "transformer"),
+        "hparams_set": job.get("hparams_set", "transformer_base"),
+        "hparams": job["overrides"],
+        "train_steps": train_steps,
+        "data_dir": job["data_dir"],
+        "output_dir": job["output_dir"],
+        "random_seed": job["seed"],
+        "log_step_count_steps": log_every,
+        "eval_steps": 0,
+        "local_eval_frequency": train_steps + 1,
+        **how,
+    }
+    return TrainingRun.prepare(Experiment.resolve(RunConfig.given(options)))

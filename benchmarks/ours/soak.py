@@ -33,7 +33,7 @@ def main():
     """Writes all records, oldest first."""
     job = read_job()
     held = Held(job["every"])
-    how = {"eval_every": job["every"], "eval_steps": 1, "keep_checkpoint_max": 2, "worker_cpu": 1}
+    how = {"local_eval_frequency": job["every"], "eval_steps": 1, "keep_checkpoint_max": 2, "worker_cpu": 1}
     build_run(job, train_steps=job["updates"], log_every=50, **how).fit([held])
     write_result(job, held=held.found, versions=versions("tensorflow", "keras"))
 

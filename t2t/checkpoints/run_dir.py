@@ -16,6 +16,7 @@ the base of adapters. Only `t2t-trainer`, when it resumes the run, reads the dat
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import logging
 import math
@@ -90,6 +91,17 @@ class RunDir:
         """Whether a checkpoint was ever saved; False if the folder of checkpoints is gone."""
         return _has_checkpoints(self.path)
 
+    @functools.cached_property
+    def begun_seed(self) -> int | None:
+        """The seed with which the run began, as its checkpoints say; None without any."""
+        store = CheckpointStore(self.checkpoints_folder)
+        return None if store.latest() is None else store.load(parts=()).state.get("seed", 0)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run: that of its checkpoints, else of its record."""
+        return (self.record.random_seed or 0) if self.begun_seed is None else self.begun_seed
+
     @property
     def is_training(self) -> bool:
         """Whether a process is training in the directory now."""
@@ -103,23 +115,21 @@ class RunDir:
             fetch(record)
         return record.is_file()
 
-    @classmethod
-    def has_begun(cls, path: str | Path) -> bool:
-        """Returns whether a directory holds a run that can be resumed; one without checkpoints is replaced.
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run can be resumed; one without checkpoints is replaced.
 
         Raises:
             UserError: the run has evaluations after an update, so it had checkpoints, which are gone.
         """
-        path = local_path(path)
-        if not cls.exists(path) or _has_checkpoints(path):
-            return cls.exists(path)
+        if self.has_checkpoints:
+            return True
         # checkpoints are saved before they are evaluated, but none of a model that was evaluated untrained
-        lines = cls.open(path).metrics()
-        saved = [line["step"] for line in lines if line["step"] and any(name.startswith("dev/") for name in line)]
+        saved = [line["step"] for line in self.metrics() if line["step"] and any(n.startswith("dev/") for n in line)]
         if saved:
             raise UserError(
-                f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
-                f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
+                f"--output_dir={self.path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
+                f"restore {self.checkpoints_folder} from a copy, or begin again in another --output_dir"
             )
         return False
 
@@ -136,7 +146,8 @@ class RunDir:
         """
         path = local_path(path)
         check_outside_zoo(path, "output_dir")
-        if cls.has_begun(path):
+        existing = cls.open(path) if cls.exists(path) else None
+        if existing and existing.has_begun:
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
@@ -146,8 +157,8 @@ class RunDir:
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = cls(path, dataclasses.replace(record, created=created))
         with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
-            if cls.exists(path):
-                cls.open(path)._forget_figures()
+            if existing:
+                existing._forget_figures()
             (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
             saved = save_encoders(path / _VOCAB_FOLDER, encoders)
             publish(*(path / _VOCAB_FOLDER / vocabulary.file for vocabulary in saved.values()))
@@ -274,6 +285,15 @@ class RunDir:
                     values = json.loads(line)
                     if isinstance(values, dict) and type(values.get("step")) is int:
                         yield values
+
+
+def check_same_seed(run: Path, begun_with: int | None, seed: int) -> None:
+    """Raises UserError if a run was begun with another seed."""
+    if begun_with != seed:
+        raise UserError(
+            f"--random_seed={seed}: the run in {run} was begun with {begun_with}; "
+            f"resume with that seed or use another --output_dir"
+        )
 
 
 def near_run(path: Path) -> str:

@@ -16,7 +16,7 @@ from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
 from t2t.text.vocabulary_files import VocabularyFile
 
-FORMAT = 1
+FORMAT = 2
 """Format of the records that this version writes; it reads all formats up to it."""
 
 
@@ -51,10 +51,10 @@ class RunRecord:
     """The checkpoint whose weights the run started with, empty for none: its path (`from`), `step` and `fingerprint`;
     `anew`: features with new random weights, because of another vocabulary; `optimizer_updates`: updates counted by the
     optimizer state that was loaded, 0 if none was; `report`: lines that say what was loaded."""
-    seed: int | None = None
+    random_seed: int | None = None
     """Seed of the run, which its checkpoints repeat; None in imported runs and records of earlier versions."""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """How it was last trained, see `t2t.runs.settings.REMEMBERED`; empty in imported runs and earlier records."""
+    """How it was last trained, see `t2t.runs.config.REMEMBERED`; empty in imported runs and earlier records."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 
@@ -70,7 +70,7 @@ class RunRecord:
             with os_errors_as_machine_errors(f"cannot read {file}"):
                 data = read_sealed(file)
             if data["format"] <= FORMAT:
-                return read_record(cls, {name: value for name, value in data.items() if name != "format"})
+                return read_record(cls, _migrated(data))
         except (KeyError, TypeError, ValueError) as error:  # the first two of the format
             reason = f"{type(error).__name__}: {one_line(error)}"
             raise UserError(
@@ -124,3 +124,19 @@ class RunRecord:
             found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
         fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
         return found | {("data_fingerprint", ""): "+".join(fingerprints)}
+
+
+def _migrated(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entries of a record in the form of this version; the first format had other names for some."""
+    entries = {name: value for name, value in data.items() if name != "format"}
+    if data["format"] > 1:
+        return entries
+    if "seed" in entries:
+        entries["random_seed"] = entries.pop("seed")
+    settings = dict(entries.get("settings", {}))
+    for before, now in (("eval_every", "local_eval_frequency"), ("log_every", "log_step_count_steps")):
+        if before in settings:
+            settings[now] = settings.pop(before)
+    if "evaluates" in settings:
+        settings["schedule"] = "continuous_train_and_eval" if settings.pop("evaluates") else "train"
+    return {**entries, "settings": settings}

@@ -24,7 +24,7 @@ def to_state(vocabularies: Mapping[str, VocabularyFile]) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class VocabularyComparison:
     """How the vocabularies of a checkpoint differ from a run's own."""
 
     where: str
@@ -33,7 +33,7 @@ class Comparison:
     """Feature -> description of the two vocabularies, where they differ."""
 
 
-def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], shared_modalities: bool) -> Comparison:
+def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], shared_modalities: bool) -> VocabularyComparison:
     """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
 
     A feature that only one of them has, or that is text in one and a class in the other, is no difference: no weight of
@@ -59,8 +59,8 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], shared_mo
             if there != here and _is_class(there) == _is_class(here)
         }
         if differing:
-            return Comparison(where, differing)
-    return Comparison(next(iter(known), ""), {})
+            return VocabularyComparison(where, differing)
+    return VocabularyComparison(next(iter(known), ""), {})
 
 
 def counterparts(

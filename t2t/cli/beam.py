@@ -1,6 +1,5 @@
 """The --beam_options flag, of commands that can run on Apache Beam."""
 
-import importlib
 from collections.abc import Mapping, Sequence
 
 from absl import flags
@@ -29,8 +28,8 @@ def checked_beam_options(values: flags.FlagValues) -> str:
     """
     if values.beam_options:
         with needs_extra("beam", "--beam_options"):
-            options = importlib.import_module("t2t.pipelines.options")
-        options.parse_beam_options(values.beam_options)
+            from t2t.pipelines.options import parse_beam_options
+        parse_beam_options(values.beam_options)
     return values.beam_options
 
 
@@ -43,10 +42,12 @@ def answer_by_beam(
         UserError: no such checkpoint, or any user error of the same command without Apache Beam.
         MachineError: any machine error of the same command without Apache Beam, or a worker died.
     """
+    from t2t.pipelines.decoding import answer_file
+
     output_options = output_options_of(values)
     mode = next(name for name in FILE_MODES if values[name].value)
     how = decoding_fields(output_options) if mode == "decode_from_file" else {"window": output_options.window}
-    importlib.import_module("t2t.pipelines.decoding").answer_file(
+    answer_file(
         mode,
         {"source": values[mode].value, "target": values.decode_to_file, **how},
         [(run, values.checkpoint) for run in runs],

@@ -11,7 +11,7 @@ from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.metrics.base import Score
 from t2t.metrics.text import bleu
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import quietly
 
 CASED, UNCASED, BOTH = "cased", "uncased", "both"
 VARIANTS = {CASED: (CASED,), UNCASED: (UNCASED,), BOTH: (UNCASED, CASED)}
@@ -72,8 +72,12 @@ class Events:
 
     def __init__(self, folder: str, tag_suffix: str = ""):
         self._suffix = tag_suffix
-        self._summary = import_quietly("tensorflow").summary if folder else None
-        self._writer = self._summary.create_file_writer(str(local_path(folder))) if self._summary else None
+        self._summary, self._writer = None, None
+        if folder:
+            with quietly():
+                import tensorflow as tf
+            self._summary = tf.summary
+            self._writer = tf.summary.create_file_writer(str(local_path(folder)))
 
     def write(self, step: int, scores: Mapping[str, Score]) -> None:
         """Writes `BLEU_cased` and `BLEU_uncased` of a step."""

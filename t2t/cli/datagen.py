@@ -1,7 +1,5 @@
 """`t2t-datagen`: generates the data of a problem."""
 
-import importlib
-
 from absl import flags
 
 from t2t.cli.beam import checked_beam_options, define_beam_flag
@@ -9,7 +7,7 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.config import define_config_flag
 from t2t.cli.help import DATA, flag_group
 from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import define_problem_flags, request_of
+from t2t.cli.problem_flags import config_of, define_problem_flags
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions
@@ -64,10 +62,10 @@ def main(values: flags.FlagValues) -> int:
             check_problem(name)
         print(*selected, sep="\n")
         return 0
-    request, seed, processes = request_of(values), values.random_seed, values.num_concurrent_processes or None
-    check_data_options(request)
+    config, seed, processes = config_of(values), values.random_seed, values.num_concurrent_processes or None
+    check_data_options(config)
     if values.shared_vocab_file:
-        request = learn_shared_vocabulary(request, values.shared_vocab_file, seed)
+        config = learn_shared_vocabulary(config, values.shared_vocab_file, seed)
     if values.shard and values.merge:
         raise UserError(
             f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "
@@ -84,11 +82,13 @@ def main(values: flags.FlagValues) -> int:
             f"processes of this command, and there are none; leave it out"
         )
     if beam_options := checked_beam_options(values):
-        importlib.import_module("t2t.pipelines.generation").generate_all(request, seed, beam_options)
+        from t2t.pipelines import generation
+
+        generation.generate_all(config, seed, beam_options)
     elif values.shard:
-        generate_parts(request, seed, values.shard, processes)
+        generate_parts(config, seed, values.shard, processes)
     elif values.merge:
-        merge_all(request, seed)
+        merge_all(config, seed)
     else:
-        generate_all(request, seed, workers=processes)
+        generate_all(config, seed, workers=processes)
     return 0

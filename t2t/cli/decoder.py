@@ -44,7 +44,6 @@ from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import check_one_problem, select_problem
-from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
@@ -185,8 +184,9 @@ def main(values: flags.FlagValues) -> int:
 
 def _problem_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> Problem:
     """Returns the problem of outputs for --decode_reference; raises UserError if they cannot be scored."""
-    loading = import_quietly("t2t.runs.loading")
-    _, opened, hparams = loading.open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
+    from t2t.runs.loading import open_to_decode
+
+    _, opened, hparams = open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
     check_scoring(values.decode_reference, hparams, [opened])
     return opened
 

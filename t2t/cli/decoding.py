@@ -26,7 +26,7 @@ from t2t.inference.files.shards import Shard, parse_shard
 from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem
 from t2t.runs.data import open_run_data
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 PROMPT = "> "
 
@@ -163,11 +163,11 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     Raises:
         UserError: the outputs and the references have unequal numbers of lines.
     """
-    decoding = import_quietly("t2t.runs.split_decoding")
+    from t2t.runs.split_decoding import score_texts
+
     hypotheses, *read = read_with_references(target, reference)
     first, *more = (list(map(problem.join_words, lines)) for lines in (read[0], *read[1]))
-    scores = decoding.score_texts(problem, hypotheses, first, language, lambda: read_all(source), more)
-    print(*scores, sep="\n")
+    print(*score_texts(problem, hypotheses, first, language, lambda: read_all(source), more), sep="\n")
 
 
 def decode_file(
@@ -179,16 +179,17 @@ def decode_file(
         UserError: wrong settings, no such file.
         MachineError: the output cannot be written.
     """
-    job = import_quietly("t2t.inference.files.job")
+    from t2t.inference.files import job
+    from t2t.runs.engines import speed_advice
+
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
     asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
     report = job.decode_file(translator, asked)
     _print_report(report, translator, target, asked.shard)
-    if output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints:
-        engines = import_quietly("t2t.runs.engines")
-        if advice := engines.speed_advice(loaded.engine, translator, report.seconds):
-            log.info("%s", advice)
+    is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
+    if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
+        log.info("%s", advice)
     if reference:
         print_scores(loaded.problem, source, target, reference, loaded.problem.output_language)
 
@@ -208,31 +209,36 @@ def score_file(loaded, source: str, target: str = "", output_options: OutputOpti
         UserError: a line without its columns, no such file.
         MachineError: the output cannot be written.
     """
-    scoring = import_quietly("t2t.inference.files.scoring")
+    from t2t.inference.files import scoring
+
     target = target or _target_beside(source, loaded.record, "scores")
     _answer_pairs(loaded, scoring.score_file, source, target, output_options)
 
 
 def align_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
     """Does as `score_file` but writes word alignments; also raises UserError for models without attention."""
-    scoring = import_quietly("t2t.inference.files.scoring")
+    from t2t.inference.files import scoring
+
     target = target or _target_beside(source, loaded.record, "links")
     _answer_pairs(loaded, scoring.align_file, source, target, output_options)
 
 
 def _answer_pairs(loaded, answer_file, source: str, target: str, output_options: OutputOptions) -> None:
-    windows = import_quietly("t2t.inference.files.windows")
+    from t2t.inference.files.windows import FileJob
+
     translator = loaded.translator()
     how = {name: getattr(output_options, name) for name in ("window", "shard")}
-    report = answer_file(translator, windows.FileJob(source=source, target=target, **how))
+    report = answer_file(translator, FileJob(source=source, target=target, **how))
     _print_report(report, translator, target, output_options.shard)
 
 
 def draw_attention(loaded, source: str, page: str) -> None:
     """Draws attention for each line of a file or standard input; raises as `insight.lines.write_attention_page`."""
-    lines = import_quietly("t2t.serving.insight.lines")
+    prepare_framework()
+    from t2t.serving.insight.lines import write_attention_page
+
     title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
-    count = lines.write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
+    count = write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
     log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
 
 
@@ -261,12 +267,13 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         UserError: no such data or split, data of another vocabulary, a problem without inputs.
         MachineError: the output cannot be written.
     """
-    decoding, files = import_quietly("t2t.runs.split_decoding"), import_quietly("t2t.inference.files.output_files")
+    from t2t.inference.files.output_files import job_renderer
+    from t2t.runs.split_decoding import decode_and_score
+
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    render = files.job_renderer(output_options.output_format, data.problem, target)
-    outputs, scores = decoding.decode_and_score(
-        loaded.translator(), data, split, output_options.n_best, seed=output_options.seed
-    )
+    render = job_renderer(output_options.output_format, data.problem, target)
+    how = {"n_best": output_options.n_best, "seed": output_options.seed}
+    outputs, scores = decode_and_score(loaded.translator(), data, split, **how)
     if target:
         lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(outputs, start=1)]
         with open_output(target, None) as output:

@@ -6,17 +6,17 @@ from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DECODING, MACHINE, flag_group
 from t2t.cli.tensor2tensor import has_flag
 from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
-from t2t.runs.settings import Settings
+from t2t.runs.config import RunConfig
 from t2t.training.cluster import ALONE, find_cluster
 
 
 def define_device_flags(values: flags.FlagValues) -> None:
     """Defines the flags of the devices to decode on."""
     with flag_group(values, MACHINE):
-        define_field_flag(values, "worker_gpu", Settings, text="GPUs to decode on; 0 = all visible ones.")
+        define_field_flag(values, "worker_gpu", RunConfig, text="GPUs to decode on; 0 = all visible ones.")
         text = "Copies of the model on the CPU instead of GPUs; 0 = use GPUs, or one copy without any."
-        define_field_flag(values, "worker_cpu", Settings, text=text)
-        define_field_flag(values, "weight_shards", Settings)
+        define_field_flag(values, "worker_cpu", RunConfig, text=text)
+        define_field_flag(values, "weight_shards", RunConfig)
 
 
 def decoding_devices(values: flags.FlagValues) -> tuple[int, int, int] | None:

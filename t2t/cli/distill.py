@@ -8,7 +8,6 @@ from t2t.cli.help import DATA, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
 from t2t.cli.search_flags import define_search_flags
 from t2t.runs.run_checks import check_distillation, select_problem
-from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
@@ -43,8 +42,9 @@ def main(values: flags.FlagValues) -> int:
     run = open_trained_run(values)
     problem = select_problem(run, values.problem)
     check_distillation(run, problem, values.data_dir, values.distilled_data_dir)
-    distilling = import_quietly("t2t.runs.distilling")
+    from t2t.runs.distilling import distill_run
+
     loaded = load_run(values, run.path, problem, many_rows=True)
-    manifest = distilling.distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)
+    manifest = distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)
     print(f"{manifest.splits['train'].examples:,} training examples in {values.distilled_data_dir}")
     return 0

@@ -16,11 +16,10 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.source import LineSource
 from t2t.inference.engine_choice import CTRANSLATE2
+from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data
-from t2t.runs.names import Request
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
-from t2t.runs.settings import Settings
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
 
 USAGE = """
@@ -51,7 +50,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
         define.enum("split", DEV, SPLITS, "Which split to evaluate on.")
         text = "Number of batches to evaluate, from the start of the split; 0 = all."
-        define_field_flag(values, "eval_steps", Settings, default=0, text=text)
+        define_field_flag(values, "eval_steps", RunConfig, default=0, text=text)
         define.string("choice_file", "", "Counts how often the model prefers the right one of two outputs; plain or "
                       "gzip, - for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
@@ -67,8 +66,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
-    request = Request(**names, usr_dir=values.t2t_usr_dir)
+    names = ("output_dir", "problem", "model", "hparams_set", "data_dir", "t2t_usr_dir")
+    config = RunConfig.given({name: values[name].value for name in names})
     if values.eval_use_test_set:
         refuse_flags(values, ("split",), "--eval_use_test_set names the split test")
         values.split = TEST
@@ -77,19 +76,21 @@ def main(values: flags.FlagValues) -> int:
         why = "--choice_file needs no data and searches nothing"
         refuse_flags(values, ("data_dir", "split", "eval_steps", "compare_engine", *OUTPUT_FLAGS), why)
         LineSource(values.choice_file)
-        select_problem(run, request.problem)
-        return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
+        select_problem(run, config.problem)
+        return _judge_choices(load_run(values, run.path, config.problem), values.choice_file)
     if values.compare_engine and values.engine != CTRANSLATE2:
         raise UserError(
             f"--compare_engine: --engine={values.engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
         )
-    return evaluate(request, values.checkpoint, values.split, values.eval_steps, values)
+    return evaluate(config, values.checkpoint, values.split, values.eval_steps, values)
 
 
 def _judge_choices(loaded, file: str) -> int:
     """Prints how often the model prefers the right one of two outputs; returns the exit status."""
+    from t2t.inference.files.choices import judge_choices
+
     translator = loaded.translator()
-    judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
+    judged = judge_choices(translator, file)
     for warning in judged.report.warnings(translator.most_ids):
         log.warning("%s", warning)
     if judged.ties:
@@ -99,42 +100,47 @@ def _judge_choices(loaded, file: str) -> int:
     return 0
 
 
-def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, values: flags.FlagValues) -> int:
+def evaluate(config: RunConfig, checkpoint: str, split: str, eval_steps: int, values: flags.FlagValues) -> int:
     """Evaluates a checkpoint and prints its metrics, one a line; returns the exit status.
 
-    `request` has the folders, and names to check against the run; without a problem, all problems of the run are
+    `config` has the folders, and names to check against the run; without a problem, all problems of the run are
     evaluated. `values` has the flags of search and devices.
 
     Raises:
         UserError: no run, no data, another problem, model or vocabulary.
     """
-    asked = (request.problem, request.model, request.hparams_set)
-    run = open_run(request.output_folder, *asked, request.usr_dir)
+    names = (config.problem, config.model, config.hparams_set)
+    run = open_run(config.output_folder, *names, config.t2t_usr_dir)
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
-    names = select_problems(run, request.problem)
-    for name in names:
-        check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
-    for name in names:
+    problems = select_problems(run, config.problem)
+    for name in problems:
+        check_split(open_run_data(run, config.data_dir, name, split, verify=False), split)
+    for name in problems:
         loaded = load_run(values, run.path, name, checkpoint)
-        data = open_run_data(loaded.run, request.data_dir, name, split)
+        data = open_run_data(loaded.run, config.data_dir, name, split)
         compares = "compare_engine" in values and values.compare_engine
         print(*(_compared if compares else _evaluated)(loaded, data, split, eval_steps), sep="\n")
     return 0
 
 
 def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    evaluation, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("evaluation", "split_decoding"))
-    engine = loaded.translator().engine if decoding.decodes(loaded.model, data.problem) else None
+    prepare_framework()
+    from t2t.runs.evaluation import evaluate
+    from t2t.runs.split_decoding import decodes
+
+    engine = loaded.translator().engine if decodes(loaded.model, data.problem) else None
     parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
-    found = evaluation.evaluate(*parts, engine)
+    found = evaluate(*parts, engine)
     figures = [f"{figure} = {value:.4f}" for figure, value in found.figures.items()]
     return [_describe(loaded, split, found.examples, found.of), *found.scores, *figures]
 
 
 def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    comparison, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("engine_comparison", "split_decoding"))
-    examples = decoding.first_examples(data, split, loaded.hparams, eval_steps)
-    found = comparison.compare_engines(loaded.translator(), examples)
+    from t2t.runs.engine_comparison import compare_engines
+    from t2t.runs.split_decoding import first_examples
+
+    examples = first_examples(data, split, loaded.hparams, eval_steps)
+    found = compare_engines(loaded.translator(), examples)
     return [_describe(loaded, split, len(examples), len(data.readers[split])), found]
 
 

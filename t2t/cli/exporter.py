@@ -19,7 +19,7 @@ from t2t.files.remote.mirror import is_mirrored
 from t2t.files.zoo import is_in_zoo
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
 _PROMISES = "\n\n".join(f"With {name}, {promise}." for name, promise in PROMISES.items())
@@ -68,11 +68,15 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     folder, problem = _check_early(values)
-    import_quietly("t2t.inference.backend_choice").check_tensorflow("exports are made by TensorFlow")
-    exporting = import_quietly("t2t.runs.exporting")
+    prepare_framework()
+    from t2t.inference.backend_choice import check_tensorflow
+
+    check_tensorflow("exports are made by TensorFlow")
+    from t2t.runs.exporting import export_run
+
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
     loaded = load_run(values, values.output_dir, problem).with_languages(*languages_of(values))
-    parities = exporting.export_run(loaded, folder, **{name: values[name].value for name in options})
+    parities = export_run(loaded, folder, **{name: values[name].value for name in options})
     for what, parity in parities.items():
         print(f"{what}: {parity}")
     print(with_addresses(f"exported to {folder}"))

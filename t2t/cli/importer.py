@@ -10,9 +10,9 @@ from t2t.cli.help import flag_group
 from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
 from t2t.files.paths import local_path, with_addresses
-from t2t.importing.formats import FORMATS, TENSOR2TENSOR, Format, ImportRequest
+from t2t.importing.formats import FORMATS, TENSOR2TENSOR, ImportFormat, ImportRequest
 from t2t.runs.names import get_text_problem
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
@@ -59,13 +59,15 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     request = _request(values, FORMATS[values["from"].value])
-    importing = import_quietly("t2t.importing.run")
-    report = importing.import_run(request)
+    prepare_framework()
+    from t2t.importing.run import import_run
+
+    report = import_run(request)
     print(*report.lines(), with_addresses(f"imported into {request.output_dir}"), sep="\n")
     return 0
 
 
-def _request(values: flags.FlagValues, form: Format) -> ImportRequest:
+def _request(values: flags.FlagValues, form: ImportFormat) -> ImportRequest:
     """Returns the request; raises UserError for all mistakes that can be found before TensorFlow loads."""
     _check_given(values, form)
     model_dir, output_dir = local_path(values.model_dir), local_path(values.output_dir)
@@ -101,7 +103,7 @@ def _sentencepiece_models(given: str) -> tuple[Path, ...]:
     return paths
 
 
-def _check_given(values: flags.FlagValues, form: Format) -> None:
+def _check_given(values: flags.FlagValues, form: ImportFormat) -> None:
     """Raises UserError for flags that are missing, or that only other formats read."""
     missing = [name for name in ("model_dir", *form.needs, "output_dir") if not values[name].value]
     if missing:

@@ -16,7 +16,7 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.decoding_flags import languages_of
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
-from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, problem_of, run_server
+from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
@@ -104,10 +104,8 @@ def _folder(name: str) -> Path:
 
 
 def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
-    studio, loaded_models, run_folders, opened_data, routes = (
-        import_serving(f"t2t.serving.insight.{name}")
-        for name in ("studio", "loaded_models", "run_folders", "opened_data", "routes")
-    )
+    from t2t.serving.insight import loaded_models, opened_data, routes, run_folders, studio
+
     named = {
         name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
         for name, (run, folder) in loaded_folders.items()
@@ -168,7 +166,8 @@ def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
             update = CheckpointStore(run.checkpoints_folder).load(checkpoint, parts=()).step
         found[name] = run, update
     check_output(values.plot)
-    curves, run_folders = (import_serving(f"t2t.serving.insight.{name}") for name in ("curves", "run_folders"))
+    with needs_serving():
+        from t2t.serving.insight import curves, run_folders
     drawn = _curves_below(run_folders.RunFolders({}, folders), folders, curves.curves_of)
     drawn |= {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
     if not drawn:

@@ -1,4 +1,4 @@
-"""Flags of a problem, its files and options, and the `Request` built from them."""
+"""Flags of a problem, its files and options, and the `RunConfig` built from them."""
 
 import dataclasses
 from typing import Any
@@ -19,7 +19,8 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.speech_generation import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
-from t2t.runs.names import Request, resolve_aliases
+from t2t.runs.config import OPTIONS, TRAIN_AND_EVALUATE, TRAIN_ONLY, RunConfig
+from t2t.runs.names import resolve_aliases
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 _OPTION_FLAGS = {
@@ -91,24 +92,17 @@ def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     return {name: values[name].value for name in (*names, *plugin_option_names(values)) if is_given(values[name])}
 
 
-def request_of(values: flags.FlagValues) -> Request:
-    """Builds the `Request` from the flags.
+def config_of(values: flags.FlagValues) -> RunConfig:
+    """Builds the configuration from the flags that are given.
 
     Raises:
         UserError: there is no --problem, and the command has no flag for a run that could name it.
     """
-    of_run = {}
-    if "model" in values:
-        of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
-        of_run["overrides"] = join_overrides((given_hparams(values), search_overrides(values)))
-    if not values.problem and not of_run:
+    if not values.problem and "model" not in values:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
-    request = Request(
-        problem=values.problem,
-        problem_options=problem_options(values),
-        data_dir=values.data_dir or "",
-        tmp_dir=values.tmp_dir,
-        usr_dir=values.t2t_usr_dir,
-        **of_run,
-    )
-    return resolve_aliases(request)
+    given = {name: values[name].value for name in OPTIONS if name in values and is_given(values[name])}
+    if given.get("schedule") not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # one that only evaluates
+        given.pop("schedule", None)
+    if "model" in values:
+        given["hparams"] = join_overrides((given_hparams(values), search_overrides(values)))
+    return resolve_aliases(RunConfig.given({**given, "problem_options": problem_options(values)}))

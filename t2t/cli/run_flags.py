@@ -17,7 +17,7 @@ from t2t.files.zoo import names_zoo
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
-from t2t.runs.startup import import_quietly, load_plugins_quietly
+from t2t.runs.startup import load_plugins_quietly
 
 NO_RUN = (
     "--{}: not given; name the folder of a run, as t2t-trainer was given it, or one that comes with t2t: t2t-runs zoo: "
@@ -45,7 +45,7 @@ def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) 
 
 
 def open_run(
-    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
+    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", t2t_usr_dir: str = ""
 ) -> RunDir:
     """Opens a run and checks the given names against it; loads plug-ins if a name may be one of their aliases.
 
@@ -58,7 +58,7 @@ def open_run(
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
     asked = {kind: name for kind, name in names.items() if name}
     if _differing_names(asked, run):
-        load_plugins_quietly(usr_dir)
+        load_plugins_quietly(t2t_usr_dir)
     if wrong := _differing_names(asked, run):
         found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
@@ -107,7 +107,9 @@ def load_run(
     many_rows: bool = False,
 ) -> Any:
     """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
-    return import_quietly("t2t.runs.loading").load(
+    from t2t.runs.loading import load
+
+    return load(
         output_dir,
         checkpoint or values.checkpoint,
         engine=engine_choice(values),
@@ -117,7 +119,9 @@ def load_run(
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
     """Loads one run as `load_run` does, or an ensemble of several."""
-    return import_quietly("t2t.runs.ensembles").load_runs(
+    from t2t.runs import ensembles
+
+    return ensembles.load_runs(
         [(run.path, values.checkpoint) for run in runs],
         values.ensemble_average,
         engine_choice(values),
@@ -128,7 +132,7 @@ def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, ma
 def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -> dict[str, Any]:
     """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
     return {
-        "usr_dir": values.t2t_usr_dir or None,
+        "t2t_usr_dir": values.t2t_usr_dir or None,
         "decode_overrides": trained_overrides(values),
         "problem": problem,
         "devices": decoding_devices(values),

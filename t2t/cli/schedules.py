@@ -3,9 +3,9 @@
 from absl import flags
 
 from t2t.errors import UserError
+from t2t.runs.config import TRAIN_AND_EVALUATE, TRAIN_ONLY
 
-TRAIN_AND_EVALUATE, TRAIN_ONLY, EVALUATE = "continuous_train_and_eval", "train", "evaluate"
-EVALUATE_TRAIN = "evaluate_on_train_data"
+EVALUATE, EVALUATE_TRAIN = "evaluate", "evaluate_on_train_data"
 SCHEDULES = (TRAIN_AND_EVALUATE, TRAIN_ONLY, EVALUATE, EVALUATE_TRAIN)
 
 SYNONYMS = dict.fromkeys(("train_and_evaluate", "local_run", "train_eval_and_decode"), TRAIN_AND_EVALUATE)

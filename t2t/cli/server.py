@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from absl import flags
@@ -27,7 +28,7 @@ from t2t.errors import UserError, needs_extra
 from t2t.export.formats import is_export
 from t2t.files.paths import local_path
 from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework, quietly
 
 log = logging.getLogger("t2t")
 
@@ -126,7 +127,8 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         check_own_checkpoints([run for several in checked.values() for run in several], values.checkpoint)
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
     origins = [_origin(text) for text in values.allow_origin]
-    server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
+    with needs_serving():
+        from t2t.serving import app, server, service
     listening = server.open_socket(values.host, values.port)
     with listening:
         models = _build_models(values, named, adapters)
@@ -250,7 +252,8 @@ def problem_of(values: flags.FlagValues, run: RunDir) -> str:
 
 def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
     """Loads the served models: runs, exports, and adapters, which share the weights of the runs."""
-    models = import_serving("t2t.serving.models")
+    from t2t.serving import models
+
     limits = models.BatchLimits(
         most_texts=values.batch_texts,
         wait_s=values.batch_wait_ms / 1000,
@@ -266,9 +269,13 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
     for name, folder in named.items():
         if is_export(folder):
             _check_fixed(values, folder)
-            import_quietly("t2t.inference.parallel").use_single_core_ops()
-            exports = import_serving("t2t.serving.exports")
-            served.append(exports.ServedExport(name, folder, values.n_best, limits))
+            prepare_framework()
+            from t2t.inference.parallel import use_single_core_ops
+
+            use_single_core_ops()
+            with quietly(), needs_serving():  # an export is TensorFlow's, whatever Keras runs on
+                from t2t.serving.exports import ServedExport
+            served.append(ServedExport(name, folder, values.n_best, limits))
             continue
         runs = _checked_runs(values, folder)
         problem = problem_of(values, runs[0])
@@ -278,10 +285,12 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
             checkpoint = run_and_checkpoint(folder)[1]
             bases.append(load_run(values, runs[0].path, problem, checkpoint, many_rows=True))
             serve(name, bases[-1])
+    from t2t.runs.adapting import load_adapters
+
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
         problem = problem_of(values, open_run(run_and_checkpoint(folder)[0]))
-        serve(name, import_quietly("t2t.runs.adapting").load_adapters(bases, folder, *how, problem))
+        serve(name, load_adapters(bases, folder, *how, problem))
     return served
 
 
@@ -296,7 +305,6 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
         raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
 
 
-def import_serving(module: str):
-    """Imports a module that needs the libraries of the service; raises UserError if they are not installed."""
-    with needs_extra("serve", "the service"):
-        return import_quietly(module)
+def needs_serving() -> AbstractContextManager[None]:
+    """Context for importing modules of the service; raises UserError if its libraries are not installed."""
+    return needs_extra("serve", "the service")

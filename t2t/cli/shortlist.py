@@ -44,7 +44,7 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    run = open_run(values.output_dir, values.problem, usr_dir=values.t2t_usr_dir)
+    run = open_run(values.output_dir, values.problem, t2t_usr_dir=values.t2t_usr_dir)
     check_plugins(run, load_plugins_quietly(values.t2t_usr_dir))
     options = ShortlistOptions(**{name: values[name].value for name in ("frequent", "translations", "max_examples")})
     report = learn_shortlist(run, values.data_dir, select_problem(run, values.problem), options)

@@ -1,9 +1,7 @@
 """`t2t-trainer`: generates data, trains, evaluates and decodes."""
 
-import dataclasses
 import logging
 import sys
-from typing import Any
 
 from absl import flags
 
@@ -20,31 +18,26 @@ from t2t.cli.eval import evaluate
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
 from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import define_problem_flags, request_of
+from t2t.cli.problem_flags import config_of, define_problem_flags
 from t2t.cli.run_flags import load_run
 from t2t.cli.schedules import (
     EVALUATE,
     EVALUATE_TRAIN,
     SCHEDULES,
-    TRAIN_AND_EVALUATE,
-    TRAIN_ONLY,
     check_schedule,
 )
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
-from t2t.cli.server import import_serving
+from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
 from t2t.hparams.override import assigned_names
-from t2t.runs.arguments import FLAGS, RENAMED
+from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
-from t2t.runs.decisions import begun_run
-from t2t.runs.names import Request, build_hparams, check_names, flag_options, problems_of, resolve
-from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
-from t2t.runs.run_checks import check_training
-from t2t.runs.settings import Settings
-from t2t.runs.startup import import_quietly
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import problems_of, shared_options
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
 from t2t.tracking.choice import build_trackers, check_trackers, split_names
@@ -100,7 +93,7 @@ def build_flags(values: flags.FlagValues) -> None:
                       "commas: mlflow, wandb.")  # fmt: skip
 
 
-SETTINGS_FLAGS = {
+RUN_OPTIONS = {
     TRAINING: (
         "eval_steps",
         "local_eval_frequency",
@@ -111,7 +104,7 @@ SETTINGS_FLAGS = {
     MACHINE: ("worker_gpu", "worker_cpu", "weight_shards", "worker_hosts", "worker_index"),
     WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }
-"""Flags of `Settings` by heading."""
+"""Flags of how a run is carried out, by heading."""
 _OF_TRAINING = (
     "studio", "track", "dry_run", "decode_from_file", "decode_interactive", "warm_start_from", "keep_best_checkpoints",
 )  # fmt: skip
@@ -129,14 +122,14 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         more = "; unset for the value of the hparams set, or of the run in --output_dir"
         define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
         more = "; unset for the seed of the run in --output_dir, or 0 for a new run"
-        define_field_flag(values, "random_seed", Settings, default=None, more=more)
+        define_field_flag(values, "random_seed", RunConfig, default=None, more=more)
         define.boolean("dry_run", False, "Prints the planned run, its parameters and memory, times two updates, and "
                        "stops; without data it times none. Writes nothing.")  # fmt: skip
-    for heading, names in SETTINGS_FLAGS.items():
+    for heading, names in RUN_OPTIONS.items():
         with flag_group(values, heading):
             for name in names:
                 more = ", and no limit with --schedule=evaluate" if name == "eval_steps" else ""
-                define_field_flag(values, name, Settings, more=more)
+                define_field_flag(values, name, RunConfig, more=more)
 
 
 @command(build_flags, USAGE)
@@ -144,80 +137,66 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     check_schedule(values)
-    asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)
-    request = fill_from_start(fill_from_run(asked, reads_data=not values.generate_data), values.warm_start_from)
-    check_names(request)
-    if values.print_config:
-        print(_config_of(values, request), end="")
-        return 0
     evaluates_only = values.schedule in (EVALUATE, EVALUATE_TRAIN)
+    experiment = Experiment.resolve(config_of(values), generates=values.generate_data)
+    config = experiment.config
+    if values.print_config:
+        print(_config_file(values, experiment), end="")
+        return 0
     if evaluates_only:
         unset_of_file(values, (*_OF_TRAINING, *_ONLY_WITH_SOME))
-    _check_files(values, request)
+    _check_files(values, experiment)
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
     _check_training_flags(values, evaluates_only)
     if not evaluates_only:
-        check_same_run(request)
-        settings = _settings(values, request)
-        check_training(request, settings, needs_data=not generates and not is_dry, generates=generates and is_chief)
+        experiment.check(needs_data=not generates and not is_dry, generates=generates and is_chief)
     if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
-        generate_all(request, once_forked=lambda: _check_model(request, None if evaluates_only else settings))
+        generate_all(config, once_forked=lambda: _check_model(experiment, trains=not evaluates_only))
     if evaluates_only:
         split = DEV if values.schedule == EVALUATE else TRAIN
-        return evaluate(request, "latest", split, values.eval_steps, values) if is_chief else 0
+        return evaluate(config, "latest", split, values.eval_steps, values) if is_chief else 0
     if is_dry:
-        return _dry_run(request, settings)
-    if not _only_decodes(values, request) and (stopped_by := _train(values, request, settings)):
+        return _dry_run(experiment)
+    if not _only_decodes(values, experiment) and (stopped_by := _train(values, experiment)):
         return 128 + stopped_by
     if is_chief and _decodes(values):
-        _decode(values, request)
+        _decode(values, config)
     return 0
 
 
-def _config_of(values: flags.FlagValues, request: Request) -> str:
+def _config_file(values: flags.FlagValues, experiment: Experiment) -> str:
     """Returns the given flags, completed from the run in --output_dir, as the text of a --config file."""
+    config, default = experiment.config, RunConfig()
     names = ("problem", "model", "hparams_set", "data_dir", "output_dir", "train_steps")
-    found = {name: value for name in names if (value := getattr(request, name)) not in (None, "")}
-    if seed := recorded_seed(request.output_folder, values.random_seed):
-        found["random_seed"] = seed
-    found |= _settings_flags(values, request)
-    hparams = build_hparams(request)[0]
-    changed = {name: value for name, value in hparams.items() if name in assigned_names(request.overrides)}
+    found = {name: value for name in names if (value := getattr(config, name)) not in (None, "")}
+    shown = ("random_seed", *(name for names in RUN_OPTIONS.values() for name in names), "schedule")
+    for name in shown:
+        value = getattr(config, name)
+        if is_given(values[name]) or (name in config.origins and value != getattr(default, name)):
+            found[name] = values[name].value if name == "schedule" and is_given(values[name]) else value
+    changed = {name: value for name, value in experiment.hparams.items() if name in assigned_names(config.hparams)}
     searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
-    return format_config({**found, **flag_options(request), **given_flags(values, (*found, *searched))}, changed)
+    return format_config({**found, **shared_options(config), **given_flags(values, (*found, *searched))}, changed)
 
 
-def _settings_flags(values: flags.FlagValues, request: Request) -> dict[str, Any]:
-    """Returns the flags of settings that are given, or that the run in --output_dir has changed from their defaults."""
-    given, defaults = _given_settings(values), Settings()
-    settings = {
-        name: value
-        for name, value in recorded_settings(request.output_folder, given).items()
-        if name in given or value != getattr(defaults, name)
-    }
-    found = {FLAGS.get(name, name): value for name, value in settings.items() if name != "evaluates"}
-    if "evaluates" in settings:
-        found["schedule"] = values.schedule if "evaluates" in given else TRAIN_ONLY
-    return found
-
-
-def _check_files(values: flags.FlagValues, request: Request) -> None:
+def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
     """Raises UserError for wrong flags before generating and training, which can take hours."""
-    if request.output_folder.exists() and not request.output_folder.is_dir():
-        raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
+    config = experiment.config
+    if config.output_folder.exists() and not config.output_folder.is_dir():
+        raise UserError(f"--output_dir={config.output_folder}: that is a file; name a folder")
     if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
     if values.decode_reference:
-        check_scoring(values.decode_reference, build_hparams(request)[0], problems_of(request))
+        check_scoring(values.decode_reference, experiment.hparams, problems_of(config))
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = _decodes(values)
-    if decodes and len(split_mixture(request.problem)) > 1:
+    if decodes and len(split_mixture(config.problem)) > 1:
         raise UserError(
-            f"{' and '.join(decodes)}: --problems={request.problem} names several; train first, then decode one with "
-            f"t2t-decoder --output_dir={request.output_folder} --problem=..."
+            f"{' and '.join(decodes)}: --problems={config.problem} names several; train first, then decode one with "
+            f"t2t-decoder --output_dir={config.output_folder} --problem=..."
         )
     for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
         if values[name].value and not values.warm_start_from:
@@ -231,45 +210,43 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
     check_trackers(split_names(values.track))
     if values.studio:
-        import_serving("t2t.serving.server")
-        import_serving("t2t.serving.insight.page").plotly_file()
+        with needs_serving():
+            from t2t.serving import server  # noqa: F401
+            from t2t.serving.insight.page import plotly_file
+        plotly_file()
 
 
-def _check_model(request: Request, settings: Settings | None) -> None:
-    """Raises UserError before generating data, which can take hours, if model, hparams set and problem do not match.
+def _check_model(experiment: Experiment, trains: bool) -> None:
+    """Imports the model; raises UserError before generating data, which can take hours, if it does not fit.
 
-    With `settings`, those of training, it also checks the warm start.
+    If it `trains`, the warm start is checked, too.
     """
-    import_quietly("t2t.runs.training")
-    resolved = resolve(request)
-    if settings is not None:
-        import_quietly("t2t.runs.warm_start").check_start(resolved, settings)
+    prepare_framework()
+    experiment.model_class  # noqa: B018 - errors in it are raised now
+    if trains:
+        from t2t.runs.warm_start import check_start
+
+        check_start(experiment)
 
 
-def _settings(values: flags.FlagValues, request: Request) -> Settings:
-    folder = request.output_folder
-    found = recorded_settings(folder, _given_settings(values))
-    return Settings(seed=recorded_seed(folder, values.random_seed), **found)
-
-
-def _given_settings(values: flags.FlagValues) -> dict[str, Any]:
-    """Returns the settings that are given, by name, without the seed."""
-    names = [name for group in SETTINGS_FLAGS.values() for name in group if is_given(values[name])]
-    evaluates = {"evaluates": values.schedule == TRAIN_AND_EVALUATE} if is_given(values["schedule"]) else {}
-    return evaluates | {RENAMED.get(name, name): values[name].value for name in names}
-
-
-def _train(values: flags.FlagValues, request: Request, settings: Settings) -> int:
+def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     """Trains; returns the signal that ended it early, or 0."""
-    run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings, settings.cluster)
-    if not settings.cluster.is_chief:
+    prepare_framework()
+    from t2t.runs.describing import describe
+    from t2t.runs.training import TrainingRun
+
+    config = experiment.config
+    run = TrainingRun.prepare(experiment, config.cluster)
+    if not config.cluster.is_chief:
         return run.fit()
     with run.workers.guard():
-        for line in import_quietly("t2t.runs.describing").describe(run):
+        for line in describe(run):
             write_line(line, sys.stderr)
-        beside = build_trackers(split_names(values.track), request.output_folder)
+        beside = build_trackers(split_names(values.track), config.output_folder)
         if values.studio:
-            beside.append(import_quietly("t2t.cli.studio").ShowStudio(request.output_folder, request.data_folder))
+            from t2t.cli.studio import ShowStudio
+
+            beside.append(ShowStudio(config.output_folder, config.data_folder))
         return run.fit(beside)
 
 
@@ -278,26 +255,28 @@ def _decodes(values: flags.FlagValues) -> list[str]:
     return [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
 
 
-def _only_decodes(values: flags.FlagValues, request: Request) -> bool:
+def _only_decodes(values: flags.FlagValues, experiment: Experiment) -> bool:
     """Returns whether a begun run only decodes, because of --train_steps=0; training would record that as its end."""
-    folder = request.output_folder
-    if values.train_steps != 0 or not _decodes(values) or begun_run(folder) is None:
+    if values.train_steps != 0 or not _decodes(values) or experiment.run is None or not experiment.run.has_checkpoints:
         return False
-    log.info("--train_steps=0: decodes with the checkpoint in %s; the run stays as it is", folder)
+    log.info("--train_steps=0: decodes with the checkpoint in %s; the run stays as it is", experiment.run.path)
     return True
 
 
-def _dry_run(request: Request, settings: Settings) -> int:
-    if find_missing_data(request):
-        nominal_specs(request)  # raises where it needs the data, before TensorFlow loads
-    for line in import_quietly("t2t.runs.describing").dry_run_lines(request, settings):
+def _dry_run(experiment: Experiment) -> int:
+    if find_missing_data(experiment.config):
+        nominal_specs(experiment.config)  # raises where it needs the data, before TensorFlow loads
+    prepare_framework()
+    from t2t.runs.describing import dry_run_lines
+
+    for line in dry_run_lines(experiment):
         write_line(line, sys.stderr)
     return 0
 
 
-def _decode(values: flags.FlagValues, request: Request) -> None:
+def _decode(values: flags.FlagValues, config: RunConfig) -> None:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
-    loaded = load_run(values, request.output_folder, "", "latest")
+    loaded = load_run(values, config.output_folder, "", "latest")
     if values.decode_from_file:
         decode_file(loaded, values.decode_from_file, values.decode_to_file, reference=values.decode_reference)
     if values.decode_interactive:

@@ -12,17 +12,15 @@ from t2t.cli.config import fill_from_file, format_config, given_flags
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import NAMES, RUN, flag_group
 from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import request_of
+from t2t.cli.problem_flags import config_of
 from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
-from t2t.cli.trainer import SETTINGS_FLAGS, define_trainer_flags
+from t2t.cli.trainer import define_trainer_flags
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path, to_record
-from t2t.runs.arguments import RENAMED
-from t2t.runs.names import Request, problems_of
-from t2t.runs.resuming import fill_from_start
-from t2t.runs.settings import Settings
-from t2t.runs.startup import import_quietly
+from t2t.runs.config import RunConfig
+from t2t.runs.experiment import fill_from_start
+from t2t.runs.names import problems_of
 from t2t.tuning.settings import RECORD_FILE, TuneSettings, absolute_storage
 
 USAGE = """
@@ -92,24 +90,19 @@ def main(values: flags.FlagValues) -> int:
     if RunDir.exists(folder):
         raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
     with needs_extra("tune", "t2t-tune"):
-        searching = import_quietly("t2t.tuning.searching")
+        from t2t.tuning import searching
     hparams = given_hparams(values)
-    request = dataclasses.replace(request_of(values), train_steps=values.train_steps, overrides=hparams)
-    request = _with_absolute_paths(values, fill_from_start(request, values.warm_start_from))  # as each trial does
+    config = dataclasses.replace(config_of(values), hparams=hparams, keep_checkpoint_max=values.keep_checkpoint_max)
+    config = _with_absolute_paths(values, fill_from_start(config))  # as each trial does
     of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
-    names = [name for group in SETTINGS_FLAGS.values() for name in group if name in values]
     found = searching.search(
         searching.StudyRequest(
             folder=folder,
             hparams_range=values.hparams_range,
-            request=request,
-            settings=Settings(
-                seed=values.random_seed or 0, **{RENAMED.get(name, name): values[name].value for name in names}
-            ),
+            config=config,
             tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
             arguments=_arguments(of_trials),
-            hparams=request.overrides,
             decode=search_overrides(values),
             record=format_config(record, {}),
             generates=values.generate_data,
@@ -119,22 +112,21 @@ def main(values: flags.FlagValues) -> int:
     return 0
 
 
-def _with_absolute_paths(values: flags.FlagValues, request: Request) -> Request:
-    """Makes the paths of flags and of the request absolute: a study may be resumed in another working directory."""
-    for name in ("data_dir", "tmp_dir", "t2t_usr_dir", "warm_start_from"):
+def _with_absolute_paths(values: flags.FlagValues, config: RunConfig) -> RunConfig:
+    """Makes the paths of flags and of the run absolute: a study may be resumed in another working directory."""
+    paths = ("data_dir", "tmp_dir", "t2t_usr_dir", "warm_start_from")
+    for name in paths:
         if values[name].value:
             values[name].value = to_record(local_path(values[name].value))
     values.storage = absolute_storage(values.storage)
-    options = dict(request.problem_options)
-    for problem in problems_of(request) if request.problem else ():
+    options = dict(config.problem_options)
+    for problem in problems_of(config) if config.problem else ():
         changed = problem.options.changed()
         for name in problem.options.file_names():
             if name in options and name in changed:
                 options[name] = values[name].value = changed[name]
-    return dataclasses.replace(
-        request, problem_options=options, data_dir=values.data_dir or "", tmp_dir=values.tmp_dir,
-        usr_dir=values.t2t_usr_dir,
-    )  # fmt: skip
+    absolute: dict[str, Any] = {name: values[name].value or "" for name in paths}
+    return dataclasses.replace(config, problem_options=options, **absolute)
 
 
 def _arguments(given: Mapping[str, Any]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from t2t.data.mirrored import (
     publish_shards,
     refresh,
 )
-from t2t.data.plan import Identity, Plan, describe_differences, identify, read_plan
+from t2t.data.plan import DataIdentity, GenerationPlan, describe_differences, identify, read_plan
 from t2t.data.shard_job import shard_folder
 from t2t.data.verdicts import digest_folder
 from t2t.data.worker_pool import WorkerPool
@@ -113,7 +113,7 @@ def generate_part(
 
 
 def _find_duplicates(
-    plan: Plan,
+    plan: GenerationPlan,
     problem: Problem,
     folder: Path,
     shards: Sequence[int],
@@ -150,7 +150,7 @@ def _shared_plan(
     seed: int,
     pool: WorkerPool,
     show: Callable[[str, int], None],
-) -> Plan | None:
+) -> GenerationPlan | None:
     """Returns the plan of all tasks, which the first of them makes; None if the data is finished already.
 
     Raw files that are in the plan are compared only by path and size, so that not every task reads them; merging
@@ -170,7 +170,7 @@ def _shared_plan(
         return plan
 
 
-def _check_same(asked: Identity, plan: Plan, partial: Path) -> None:
+def _check_same(asked: DataIdentity, plan: GenerationPlan, partial: Path) -> None:
     """Refuses shards of another generation: a task with other flags must not remove the shards of all others."""
     if differing := describe_differences(asked, plan.identity):
         raise UserError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.data.encoding import chunks_of
-from t2t.data.plan import Plan
+from t2t.data.plan import GenerationPlan
 from t2t.data.shard_job import errors_of_shard, open_problem, read_same_plan, shard_source
 from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, digest_folder
@@ -63,7 +63,7 @@ def judge_samples(problem: Problem, samples: Iterable[Sample]) -> Iterator[Judge
 
 
 def digest_shard(
-    plan: Plan,
+    plan: GenerationPlan,
     problem: Problem,
     shard: int,
     folder: Path,
@@ -130,7 +130,7 @@ class _DigestWriter:
             if sum(map(len, self._waiting)) >= BLOCK:
                 self._write_block()
 
-    def finish(self, plan: Plan) -> DigestRecord:
+    def finish(self, plan: GenerationPlan) -> DigestRecord:
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             self._write_block()
             digests, verdicts = self._digests.close(), self._verdicts.close()

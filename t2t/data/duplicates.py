@@ -16,7 +16,7 @@ import numpy as np
 from t2t.data.digests import GROUPS
 from t2t.data.manifest import FileRecord
 from t2t.data.mapped_files import MappedFiles, NpyHeader
-from t2t.data.plan import Plan
+from t2t.data.plan import GenerationPlan
 from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
@@ -30,13 +30,13 @@ _CHUNK = 1 << 20
 """Bytes that `_write_zeros` writes at a time."""
 
 
-def missing_digests(plan: Plan, folder: Path) -> list[int]:
+def missing_digests(plan: GenerationPlan, folder: Path) -> list[int]:
     """Returns the numbers of the training split's shards whose digests do not exist yet."""
     shards = range(plan.shards[TRAIN])
     return [shard for shard in shards if read_finished(DigestRecord, plan, digest_folder(folder, shard)) is None]
 
 
-def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
+def find_duplicates(plan: GenerationPlan, folder: Path) -> DuplicatesRecord:
     """Finds the training samples that repeat an earlier one, unless they were found before.
 
     Args:
@@ -93,7 +93,7 @@ class _ShardDigests:
         self._starts = self._stops - groups
 
     @classmethod
-    def open_all(cls, plan: Plan, folder: Path) -> "list[_ShardDigests]":
+    def open_all(cls, plan: GenerationPlan, folder: Path) -> "list[_ShardDigests]":
         """Maps the digests of all shards; raises UserError if some do not exist, MachineError if there is no room."""
         paths, records = [], []
         for shard in range(plan.shards[TRAIN]):

@@ -61,7 +61,7 @@ class Chunk:
 
 
 @dataclasses.dataclass(frozen=True)
-class Vocabularies:
+class StoredVocabularies:
     """Where a worker finds the vocabularies: paths are sent to other processes, encoders are not."""
 
     folder: Path
@@ -236,15 +236,15 @@ class ChunkEncoder:
 
     def __init__(self, problem: Problem):
         self._problem = copy.copy(problem)
-        self._vocabularies: Vocabularies | None = None
+        self._vocabularies: StoredVocabularies | None = None
         self._features: Mapping[str, FeatureSpec] = {}
 
-    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
+    def encode(self, samples: Iterable[Sample], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples; see `encode_chunk`."""
         for first, chunk in chunks_of(self._problem, samples):
             yield self.encode_one(vocabularies, split, chunk, first)
 
-    def encode_one(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+    def encode_one(self, vocabularies: StoredVocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
         """Returns one encoded chunk, whose first sample has number `first` in its split; see `encode_chunk`."""
         if vocabularies != self._vocabularies:
             self._problem = self._problem.with_encoders(

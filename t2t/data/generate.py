@@ -27,7 +27,16 @@ from t2t.data.local_shards import digest_shards, make_shards
 from t2t.data.manifest import REMEDY, Manifest
 from t2t.data.merging import check_split, merge_shards
 from t2t.data.mirrored import fetch_raw_files, is_published, publish_data, refresh, withdraw_shards
-from t2t.data.plan import WORK, Identity, Plan, count_shards, describe_differences, identify, read_plan, write_plan
+from t2t.data.plan import (
+    WORK,
+    DataIdentity,
+    GenerationPlan,
+    count_shards,
+    describe_differences,
+    identify,
+    read_plan,
+    write_plan,
+)
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
@@ -117,13 +126,13 @@ def working(
 
 
 def open_plan(
-    identity: Identity,
+    identity: DataIdentity,
     problem: Problem,
     partial: Path,
     tmp_dir: Path,
     call_each: CallEach,
     progress: Callable[[str, int], None],
-) -> Plan:
+) -> GenerationPlan:
     """Returns the plan of a generation: that of an interrupted run with the same identity, or else a new one.
 
     The caller holds the lock of the generation.
@@ -166,12 +175,12 @@ def open_plan(
     problem.with_encoders(read_encoders(partial, records, REMEDY))
     _log_vocabularies(problem)
     shards = {split: count_shards(problem, split, source(split)) for split in problem.splits}
-    plan = Plan(identity=identity, spec=problem.spec(), vocabularies=records, shards=shards)
+    plan = GenerationPlan(identity=identity, spec=problem.spec(), vocabularies=records, shards=shards)
     write_plan(partial, plan)
     return plan
 
 
-def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifest:
+def finish(plan: GenerationPlan, problem: Problem, partial: Path, folder: Path) -> Manifest:
     """Merges and publishes finished shards; returns the manifest of the data.
 
     The caller holds the lock of the generation.
@@ -207,7 +216,7 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
         raise
 
 
-def _count_finished(plan: Plan, partial: Path) -> int:
+def _count_finished(plan: GenerationPlan, partial: Path) -> int:
     return sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from t2t.data.digests import digest_shard
 from t2t.data.duplicates import missing_digests
-from t2t.data.plan import Plan
+from t2t.data.plan import GenerationPlan
 from t2t.data.shard_job import ShardResult, finished_shard, generate_shard, read_same_plan
-from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, check_fit
+from t2t.data.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.worker_pool import WorkerPool
 from t2t.problems.base import Problem
 from t2t.specs.constants import TRAIN
 
 
 def make_shards(
-    plan: Plan,
+    plan: GenerationPlan,
     problem: Problem,
     split: str,
     shards: Sequence[int],
@@ -66,7 +66,7 @@ def make_shards(
 
 
 def digest_shards(
-    plan: Plan,
+    plan: GenerationPlan,
     problem: Problem,
     shards: Sequence[int],
     folder: Path,
@@ -92,7 +92,7 @@ class _Beginnings:
     """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
 
     def __init__(self, problem: Problem, shards: Sequence[int]):
-        self._problem, self._following, self._counts = problem, deque(shards), Counts()
+        self._problem, self._following, self._counts = problem, deque(shards), SampleCounts()
 
     def check(self, results: dict[int, ShardResult]) -> None:
         """Raises UserError early if most examples of the first shards are unfit."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
 from t2t.data.mapped_files import MappedFiles, NpyHeader
-from t2t.data.plan import Plan
+from t2t.data.plan import GenerationPlan
 from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
 from t2t.data.shards import NpyFile
 from t2t.data.sides import report_sides
-from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, report_normalized, report_odd, unknown_shares
+from t2t.data.tally import WORTH_A_WARNING, SampleCounts, check_fit, report_normalized, report_odd, unknown_shares
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -34,7 +34,7 @@ _MOST_NAMED = 5
 """Most missing shards that a message names."""
 
 
-def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
+def merge_shards(plan: GenerationPlan, problem: Problem, folder: Path) -> Manifest:
     """Merges the shards into finished data, in the folder in which they were made; returns the manifest.
 
     Raises:
@@ -53,7 +53,7 @@ def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
 
 def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) -> None:
     """Raises UserError if a split is empty, or most of its training examples are unfit."""
-    counts = sum((result.counts for result in results), Counts())
+    counts = sum((result.counts for result in results), SampleCounts())
     if not counts.read:
         raise empty_split(problem, split)
     if split == TRAIN:
@@ -62,7 +62,7 @@ def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) ->
             raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}; {counts.cure}")
 
 
-def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
+def _read_results(plan: GenerationPlan, folder: Path) -> dict[str, list[ShardResult]]:
     """Returns the records of all shards by split, in order."""
     every = plan.every_shard()
     found = {place: finished_shard(plan, folder, *place) for place in every}
@@ -81,8 +81,8 @@ def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
     }
 
 
-def _merge_split(plan: Plan, folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:
-    counts = sum((result.counts for result in results), Counts())
+def _merge_split(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:
+    counts = sum((result.counts for result in results), SampleCounts())
     examples = sum(result.examples for result in results)
     columns = _merge_columns(results)
     log.info("%s: %s examples written%s", split, f"{examples:,}", counts.describe())
@@ -112,7 +112,7 @@ def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
     }
 
 
-def _merge_files(plan: Plan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
+def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
     """Gives the files of all shards their final names, numbered consecutively, and returns their records.
 
     Of small files, neighbours are joined: a corpus of thousands of files would else have thousands in each feature.
@@ -143,7 +143,7 @@ class _Part(NamedTuple):
     record: ShardRecord
 
 
-def _neighbours(parts: Sequence[_Part], plan: Plan) -> list[list[_Part]]:
+def _neighbours(parts: Sequence[_Part], plan: GenerationPlan) -> list[list[_Part]]:
     """Groups neighbouring small parts, as many as one file may hold; any other part is a group of its own."""
     most = plan.identity.most_examples, plan.identity.most_bytes
     groups: list[list[_Part]] = []

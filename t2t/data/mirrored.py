@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from t2t.data.manifest import MANIFEST_NAME, FileRecord, Manifest
-from t2t.data.plan import PLAN_NAME, WORK, Plan
+from t2t.data.plan import PLAN_NAME, WORK, GenerationPlan
 from t2t.data.verdicts import DIGESTS
 from t2t.data.verification import find_changed
 from t2t.data.work_folders import RECORD_NAME
@@ -93,7 +93,7 @@ def fetch_plan(partial: Path) -> None:
             (partial / WORK).mkdir(parents=True, exist_ok=True)
 
 
-def publish_plan(partial: Path, plan: Plan) -> None:
+def publish_plan(partial: Path, plan: GenerationPlan) -> None:
     """Writes the vocabularies, then the plan, to the store."""
     with _errors_of(partial):
         mirror.publish(*(partial / vocabulary.file for vocabulary in plan.vocabularies.values()))

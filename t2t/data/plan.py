@@ -36,7 +36,7 @@ WORK = "work"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Identity:
+class DataIdentity:
     """Everything that determines the bytes of generated data."""
 
     problem: str
@@ -53,10 +53,10 @@ class Identity:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class GenerationPlan:
     """What all processes of a generation follow."""
 
-    identity: Identity
+    identity: DataIdentity
     spec: ProblemSpec
     vocabularies: dict[str, VocabularyFile]
     shards: dict[str, int]
@@ -96,7 +96,7 @@ def identify(
     most_examples: int = MOST_EXAMPLES,
     most_bytes: int = MOST_BYTES,
     trusted: Mapping[str, RawFile] | None = None,
-) -> Identity:
+) -> DataIdentity:
     """Returns the identity of the data that a problem would generate now.
 
     Args:
@@ -110,7 +110,7 @@ def identify(
     files = problem.raw_files(tmp_dir)
     known = {name: file for name, file in (trusted or {}).items() if _has_same_size(files.get(name), file)}
     described = known | describe_raw_files({name: path for name, path in files.items() if name not in known})
-    return Identity(
+    return DataIdentity(
         problem=problem.data_name,
         settings=settings_of(problem),
         declared=declared_by(problem),
@@ -138,7 +138,7 @@ def count_shards(problem: Problem, split: str, source: Source) -> int:
     return shards
 
 
-def write_plan(folder: Path, plan: Plan) -> None:
+def write_plan(folder: Path, plan: GenerationPlan) -> None:
     """Writes a plan into the folder in which data is generated.
 
     Raises:
@@ -148,7 +148,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
         write_sealed(folder / WORK / PLAN_NAME, plan.to_dict())
 
 
-def read_plan(folder: Path) -> Plan | None:
+def read_plan(folder: Path) -> GenerationPlan | None:
     """Returns the plan in the folder in which data is generated; None if there is no usable one."""
     with contextlib.suppress(OSError, UserError, ValueError):  # a damaged plan is made again
         return _read(folder / WORK / PLAN_NAME)
@@ -156,11 +156,11 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 @remembered  # every shard reads it, and it describes the raw files of all
-def _read(path: Path) -> Plan:
-    return read_record(Plan, read_sealed(path))
+def _read(path: Path) -> GenerationPlan:
+    return read_record(GenerationPlan, read_sealed(path))
 
 
-def describe_differences(asked: Identity, found: Identity) -> str:
+def describe_differences(asked: DataIdentity, found: DataIdentity) -> str:
     """Describes the differences between two identities, for a message; empty if there are none."""
     one, other = (_flat(dataclasses.asdict(identity)) for identity in (asked, found))
     names = [name for name in sorted(one | other) if one.get(name) != other.get(name)]

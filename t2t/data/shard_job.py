@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies
+from t2t.data.encoding import Chunk, ChunkEncoder, StoredVocabularies
 from t2t.data.manifest import REMEDY, ColumnTotals, FileRecord, ShardRecord
-from t2t.data.plan import WORK, Plan, read_plan
+from t2t.data.plan import WORK, GenerationPlan, read_plan
 from t2t.data.shards import ShardWriter
-from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, SplitTally, check_fit
+from t2t.data.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally, check_fit
 from t2t.data.texts import TextsRecord, TextsWriter
 from t2t.data.verdicts import mark_samples
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
@@ -28,7 +28,7 @@ from t2t.problems.source import Source
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders
 
-Encode = Callable[[Iterable[Sample], str, Vocabularies], Iterator[Chunk]]
+Encode = Callable[[Iterable[Sample], str, StoredVocabularies], Iterator[Chunk]]
 """Encodes the samples of a split, chunk by chunk and in their order."""
 
 
@@ -48,7 +48,7 @@ class ShardResult:
     """The files of its examples, named as if this shard were the whole split."""
     texts: dict[str, TextsRecord]
     """By feature, the raw text; for dev and test splits only."""
-    counts: Counts
+    counts: SampleCounts
 
     def all_files(self) -> list[FileRecord]:
         """Returns all files of the shard."""
@@ -65,14 +65,14 @@ def shard_folder(folder: Path, split: str, shard: int) -> Path:
     return folder / WORK / f"{split}-{shard:05d}"
 
 
-def finished_shard(plan: Plan, folder: Path, split: str, shard: int) -> ShardResult | None:
+def finished_shard(plan: GenerationPlan, folder: Path, split: str, shard: int) -> ShardResult | None:
     """Returns the record of a shard that was made by this plan; None if there is none or its files are missing."""
     result = read_finished(ShardResult, plan, shard_folder(folder, split, shard))
     return result if result and (result.split, result.shard) == (split, shard) else None
 
 
 def generate_shard(
-    plan: Plan,
+    plan: GenerationPlan,
     problem: Problem,
     split: str,
     shard: int,
@@ -101,7 +101,7 @@ def generate_shard(
     if (finished := finished_shard(plan, folder, split, shard)) is not None:
         return finished
     read_same_plan(folder, plan.fingerprint)
-    vocabularies = Vocabularies(folder, plan.vocabularies)
+    vocabularies = StoredVocabularies(folder, plan.vocabularies)
     problem = open_problem(plan, problem, folder)
     encode = encode or ChunkEncoder(problem).encode
     place = shard_folder(folder, split, shard)
@@ -120,12 +120,12 @@ def generate_shard(
     return result
 
 
-def open_problem(plan: Plan, problem: Problem, folder: Path) -> Problem:
+def open_problem(plan: GenerationPlan, problem: Problem, folder: Path) -> Problem:
     """Returns a copy of a problem that has the vocabularies of the plan."""
     return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
 
 
-def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
+def shard_source(plan: GenerationPlan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
     """Returns the source of a shard's samples."""
     shards = plan.shards[split]
     use = split if shards == 1 else f"{split}/{shard}"
@@ -133,7 +133,7 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
     return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
 
 
-def read_same_plan(folder: Path, fingerprint: str) -> Plan:
+def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
     """Returns the plan with a fingerprint; raises UserError if the folder in which data is generated has it no more."""
     found = read_plan(folder)
     if found is None or found.fingerprint != fingerprint:
@@ -159,7 +159,7 @@ def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Ite
             check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
-def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
+def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
     """Writes the files of a shard; returns the fields of `ShardResult` about them."""
     with contextlib.ExitStack() as stack:
         identity = plan.identity
@@ -175,7 +175,7 @@ def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path
 
 
 @contextlib.contextmanager
-def errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
+def errors_of_shard(plan: GenerationPlan, split: str, shard: int) -> Iterator[None]:
     """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
     try:
         yield

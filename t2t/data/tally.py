@@ -28,7 +28,7 @@ _CURE = "check the raw files and their encoding, or the problem's max_length"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Counts:
+class SampleCounts:
     """The number of samples read, and what was done with them."""
 
     read: int = 0
@@ -55,9 +55,9 @@ class Counts:
     normalized: dict[str, int] = dataclasses.field(default_factory=dict)
     """Texts whose characters the vocabulary replaces, by feature."""
 
-    def __add__(self, other: "Counts") -> "Counts":
+    def __add__(self, other: "SampleCounts") -> "SampleCounts":
         """Returns the sums of both counts."""
-        return Counts(
+        return SampleCounts(
             read=self.read + other.read,
             unfit=self.unfit + other.unfit,
             filtered=self.filtered + other.filtered,
@@ -133,18 +133,18 @@ class SplitTally:
         self._unknown += chunk.unknown
         self._normalized += chunk.normalized
 
-    def counts(self) -> Counts:
+    def counts(self) -> SampleCounts:
         """Returns the counts so far."""
         counters = (self._dropped, self._repaired, self._unknown, self._normalized)
         dropped, repaired, unknown, normalized = (dict(sorted(counter.items())) for counter in counters)
-        return Counts(
+        return SampleCounts(
             read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
             dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown,
             normalized=normalized, odd=dict(sorted(self._odd.items())),
         )  # fmt: skip
 
 
-def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
+def check_fit(problem: Problem, counts: SampleCounts, when: str = "", cure: str = "") -> None:
     """Raises UserError if most of the training data is unfit; `when`: `so far`.
 
     That is, more than half of the examples; or more than half of the ids, if more than a few lines of another file's
@@ -179,7 +179,7 @@ def report_normalized(split: str, normalized: Mapping[str, int], examples: int) 
         )  # fmt: skip
 
 
-def report_odd(split: str, counts: Counts) -> None:
+def report_odd(split: str, counts: SampleCounts) -> None:
     """Warns of a split most of whose texts have TABs or are JSON, or many of whose lines were no UTF-8."""
     cures = {
         WITH_TABS: "a file of columns is read as text: give a file for each column",

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.data.manifest import FileRecord
-from t2t.data.plan import WORK, Plan
+from t2t.data.plan import WORK, GenerationPlan
 from t2t.data.work_folders import read_finished
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
@@ -67,7 +67,9 @@ def duplicates_folder(folder: Path) -> Path:
     return folder / WORK / "duplicates"
 
 
-def mark_samples(samples: Iterator[Sample], plan: Plan, problem: Problem, folder: Path, shard: int) -> Iterator[Sample]:
+def mark_samples(
+    samples: Iterator[Sample], plan: GenerationPlan, problem: Problem, folder: Path, shard: int
+) -> Iterator[Sample]:
     """Yields the training samples of a shard; `DROPPED` of each is the reason to leave it out, or None.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from t2t.data.manifest import FileRecord
-from t2t.data.plan import Plan
+from t2t.data.plan import GenerationPlan
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.trust import read_record, read_sealed, write_sealed
@@ -30,7 +30,7 @@ class WorkRecord(Protocol):
 Record = TypeVar("Record", bound=WorkRecord)
 
 
-def read_finished(kind: type[Record], plan: Plan, place: Path) -> Record | None:
+def read_finished(kind: type[Record], plan: GenerationPlan, place: Path) -> Record | None:
     """Returns the record of a folder; None if there is none for this plan, or its files are missing."""
     with contextlib.suppress(OSError, UserError, ValueError):  # a damaged folder is made again
         record = read_record(kind, read_sealed(place / RECORD_NAME))

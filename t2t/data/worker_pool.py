@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from t2t.data.digests import JudgedChunk, judge_chunk, judge_samples
-from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
+from t2t.data.encoding import Chunk, ChunkEncoder, StoredVocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.files.processor import available_cores
 from t2t.problems.base import Problem, Sample
@@ -60,7 +60,7 @@ class WorkerPool:
             )
             self._pool.submit(os.getpid).result()  # forks them now
 
-    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
+    def encode(self, samples: Iterable[Sample], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
 
         Raises:
@@ -201,7 +201,7 @@ def _exit_with_parent(alive: int, parent: int) -> None:
     os._exit(1)
 
 
-def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+def _encode_in_worker(vocabularies: StoredVocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
     return _encoder.encode_one(vocabularies, split, samples, first)
 
 

@@ -56,7 +56,7 @@ PROMISES = {FLOAT32: Promise(1.0, 1e-3), FLOAT16: Promise(0.9, 0.05), INT8: Prom
 
 
 @dataclasses.dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """An export format."""
 
     quantizations: tuple[str, ...] = (FLOAT32,)
@@ -67,12 +67,12 @@ class Format:
 
 
 FORMATS = {
-    SAVED_MODEL: Format(),
-    "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
-    "marian": Format(),
-    "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
-    "huggingface": Format(packages=("transformers", "torch"), extra="huggingface"),
-    "litert": Format((FLOAT32, FLOAT16, INT8), ("ai_edge_litert",), "litert"),
+    SAVED_MODEL: ExportFormat(),
+    "ctranslate2": ExportFormat((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
+    "marian": ExportFormat(),
+    "onnx": ExportFormat(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
+    "huggingface": ExportFormat(packages=("transformers", "torch"), extra="huggingface"),
+    "litert": ExportFormat((FLOAT32, FLOAT16, INT8), ("ai_edge_litert",), "litert"),
 }
 """Name -> format."""
 

@@ -11,7 +11,7 @@ from t2t.errors import one_line
 from t2t.export.formats import FLOAT16, FLOAT32
 from t2t.export.graph_script import LITERT_FILE
 from t2t.export.litert_axes import expand_new_axes
-from t2t.export.step_graphs import Graph, GraphExport
+from t2t.export.step_graphs import GraphExport, TracedGraph
 
 _LACKING = re.compile(r"^(?:TF Select|Flex|Custom) ops: (.+)$", re.M)
 """Matches the converter's list of TensorFlow operations that the runtime does not have."""
@@ -27,7 +27,7 @@ class LiteRtExport(GraphExport):
     format, needs, others = "litert", "ai-edge-litert", "saved_model or onnx"
     grows = False  # the runtime does not support tensors of size 0, the initial growing state
 
-    def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
+    def convert(self, graphs: Mapping[str, TracedGraph], folder: Path) -> None:
         """Writes one file with all graphs, which share their weights; see the base class."""
         module = tf.Module()
         module.weights = [variable.value for variable in self._model.variables]

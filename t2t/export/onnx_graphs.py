@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t.errors import one_line
 from t2t.export.graph_script import open_onnx
-from t2t.export.step_graphs import Graph, GraphExport
+from t2t.export.step_graphs import GraphExport, TracedGraph
 
 OPSET = 18
 
@@ -20,7 +20,7 @@ class OnnxExport(GraphExport):
     format, needs, others = "onnx", "onnxruntime", "saved_model"
     grows = True
 
-    def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
+    def convert(self, graphs: Mapping[str, TracedGraph], folder: Path) -> None:
         """Writes a file for each graph; see the base class."""
         import tf2onnx
 

@@ -27,7 +27,7 @@ class ParityError(T2TError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class ComparedOutput:
     """One output of a run or an export. Values that a format does not provide are None and are not compared."""
 
     ids: tuple[int, ...] | None
@@ -83,36 +83,38 @@ class Parity:
         return found | {"promised": self.promise and dataclasses.asdict(self.promise)}
 
 
-def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes) -> list[list[Answer]]:
+def answers_of_run(
+    translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes
+) -> list[list[ComparedOutput]]:
     """Returns a run's raw outputs for texts or arrays, before any rewriting; see `Translator.translate`."""
     is_text = bool(inputs) and isinstance(inputs[0], str)
     found = (translator.translate if is_text else translator.translate_ids)(inputs, n_best, **changes)
     return [[_answer(translator, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
 
-def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
+def _answer(translator: Translator, hypothesis: Hypothesis) -> ComparedOutput:
     text = hypothesis.text
     if translator.rewrites_text:
         text = translator.problem.encoders[TARGETS].decode(hypothesis.ids)
     probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
-    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability, hypothesis.cut)
+    return ComparedOutput(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability, hypothesis.cut)
 
 
-def largest_difference(ours: Answer, theirs: Answer) -> float:
+def largest_difference(ours: ComparedOutput, theirs: ComparedOutput) -> float:
     """Returns the largest relative difference among the numbers that the export provides."""
     names = [name for name in ("score", "log_prob", "probability") if getattr(theirs, name) is not None]
     return max(relative_difference(getattr(ours, name), getattr(theirs, name)) for name in names)
 
 
-def difference_per_token(ours: Answer, theirs: Answer) -> float:
+def difference_per_token(ours: ComparedOutput, theirs: ComparedOutput) -> float:
     """Returns the difference of two log-probabilities of one output, in nats per token."""
     return finite_or_inf(abs(ours.score - theirs.score) / max(1, len(ours.ids or ())))
 
 
 def compare(
-    expected: Sequence[Sequence[Answer]],
-    found: Sequence[Sequence[Answer]],
-    measure: Callable[[Answer, Answer], float] = largest_difference,
+    expected: Sequence[Sequence[ComparedOutput]],
+    found: Sequence[Sequence[ComparedOutput]],
+    measure: Callable[[ComparedOutput, ComparedOutput], float] = largest_difference,
 ) -> Parity:
     """Compares the outputs of a run (`expected`) and its export, input by input.
 
@@ -133,7 +135,7 @@ def compare(
     return Parity(len(expected), identical, largest, first=first)
 
 
-def compare_per_token(expected: Sequence[Answer], found: Sequence[float]) -> Parity:
+def compare_per_token(expected: Sequence[ComparedOutput], found: Sequence[float]) -> Parity:
     """Compares log-probabilities of a run's outputs (`expected`) with their log-probabilities under its export."""
     apart = (
         finite_or_inf(abs(ours.score - theirs) / max(1, len(ours.ids or ())))
@@ -149,21 +151,21 @@ def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
 
 def compare_texts(expected: Sequence[str], found: Sequence[str]) -> Parity:
     """Compares the texts of given ids."""
-    ours, theirs = ([[Answer(None, 0.0, text)] for text in texts] for texts in (expected, found))
+    ours, theirs = ([[ComparedOutput(None, 0.0, text)] for text in texts] for texts in (expected, found))
     return compare(ours, theirs)
 
 
-def _is_finite(answer: Answer) -> bool:
+def _is_finite(answer: ComparedOutput) -> bool:
     figures = (answer.score, answer.log_prob, answer.probability)
     return all(figure is None or math.isfinite(figure) for figure in figures)
 
 
-def _is_same(ours: Answer, theirs: Answer) -> bool:
+def _is_same(ours: ComparedOutput, theirs: ComparedOutput) -> bool:
     names = ("ids", "text", "cut", "cut_input")
     return all(getattr(theirs, name) in (None, getattr(ours, name)) for name in names)
 
 
-def _format_answers(answers: Sequence[Answer]) -> str:
+def _format_answers(answers: Sequence[ComparedOutput]) -> str:
     if not answers:
         return "nothing"
     best = answers[0]

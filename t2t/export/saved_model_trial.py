@@ -14,7 +14,7 @@ from t2t.export.job import Trial
 from t2t.export.made_inputs import make_outputs
 from t2t.export.parity import (
     TEXTS_OF_IDS,
-    Answer,
+    ComparedOutput,
     Parity,
     ParityError,
     answers_of_run,
@@ -88,13 +88,13 @@ def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Par
 
 
 def _answers_of_signature(
-    signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[Answer]]]
-) -> list[list[Answer]]:
+    signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[ComparedOutput]]]
+) -> list[list[ComparedOutput]]:
     """Returns the outputs for each input; inputs of similar length are batched.
 
     `given` are the inputs of the signature, rows or their texts; `read` calls it on a batch and returns the outputs.
     """
-    answers: list[list[Answer]] = [[] for _ in rows]
+    answers: list[list[ComparedOutput]] = [[] for _ in rows]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
     for start in range(0, len(order), BATCH):
         places = order[start : start + BATCH]
@@ -105,32 +105,32 @@ def _answers_of_signature(
     return answers
 
 
-def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
+def _texts(signature: Any, batch: tf.Tensor) -> list[list[ComparedOutput]]:
     compared = {"outputs", "classes", "scores", "probabilities", CUT_INPUTS, CUT_OUTPUTS}
     outputs = _call_signature(signature, batch, compared)
     texts = outputs["outputs" if "outputs" in outputs else "classes"]
     return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
 
 
-def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Answer]:
+def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[ComparedOutput]:
     for k, score in enumerate(outputs["scores"][row]):
         if exists(score) or not np.isfinite(score):  # keeps NaN, so that the comparison fails
             probability = float(outputs["probabilities"][row, k]) if "probabilities" in outputs else None
             cut_input = bool(outputs[CUT_INPUTS][row]) if CUT_INPUTS in outputs else None
             cut = bool(outputs[CUT_OUTPUTS][row, k]) if CUT_OUTPUTS in outputs else None
-            yield Answer(None, float(score), texts[row, k].decode(), None, probability, cut, cut_input)
+            yield ComparedOutput(None, float(score), texts[row, k].decode(), None, probability, cut, cut_input)
 
 
-def _ids(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
+def _ids(signature: Any, batch: tf.Tensor) -> list[list[ComparedOutput]]:
     outputs = _call_signature(signature, batch, {"ids", "lengths", "scores", "log_probs"})
     return [list(_id_answers(outputs, row)) for row in range(len(outputs["ids"]))]
 
 
-def _id_answers(outputs: Outputs, row: int) -> Iterator[Answer]:
+def _id_answers(outputs: Outputs, row: int) -> Iterator[ComparedOutput]:
     for k, length in enumerate(outputs["lengths"][row]):
         if length:
             ids = tuple(outputs["ids"][row, k, :length].tolist())
-            yield Answer(ids, float(outputs["scores"][row, k]), log_prob=float(outputs["log_probs"][row, k]))
+            yield ComparedOutput(ids, float(outputs["scores"][row, k]), log_prob=float(outputs["log_probs"][row, k]))
 
 
 def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:

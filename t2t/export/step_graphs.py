@@ -22,7 +22,7 @@ from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import (
     GREEDY,
-    Answer,
+    ComparedOutput,
     Parity,
     ParityError,
     answers_of_run,
@@ -42,7 +42,7 @@ from t2t.specs.features import FeatureKind
 SCRIPT = "translate.py"
 
 
-class Graph:
+class TracedGraph:
     """A function to convert to a graph.
 
     Args:
@@ -89,7 +89,7 @@ class GraphExport(Export):
         self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
 
     @abstractmethod
-    def convert(self, graphs: Mapping[str, Graph], folder: Path) -> None:
+    def convert(self, graphs: Mapping[str, TracedGraph], folder: Path) -> None:
         """Writes graphs by name; raises UserError with `cannot_hold` if one cannot be converted."""
 
     @abstractmethod
@@ -136,9 +136,9 @@ class GraphExport(Export):
 
     # === Graphs ===
 
-    def _graphs(self) -> dict[str, Graph]:
+    def _graphs(self) -> dict[str, TracedGraph]:
         if not self._model.autoregressive:
-            return {MODEL: Graph([self._inputs], lambda inputs: [self._model({INPUTS: inputs})])}
+            return {MODEL: TracedGraph([self._inputs], lambda inputs: [self._model({INPUTS: inputs})])}
         given = [self._inputs] if self.grows else [self._inputs, tf.TensorSpec([], tf.int32, LENGTH)]
         start = tf.function(self._start_decode, input_signature=given, autograph=False)
         state = start.get_concrete_function().structured_outputs
@@ -152,8 +152,8 @@ class GraphExport(Export):
             return [logits_NV, *tf.nest.flatten(cache)]
 
         numbers = [tf.TensorSpec([None], tf.int32, "ids"), tf.TensorSpec([], tf.int32, "position")]
-        begin = Graph(given, lambda *given: tf.nest.flatten(self._start_decode(*given)))
-        return {BEGIN: begin, STEP: Graph([*numbers, *leaves], step)}
+        begin = TracedGraph(given, lambda *given: tf.nest.flatten(self._start_decode(*given)))
+        return {BEGIN: begin, STEP: TracedGraph([*numbers, *leaves], step)}
 
     def _start_decode(self, inputs: tf.Tensor, length: tf.Tensor | None = None) -> tuple:
         """Returns the encoded inputs and the initial decoding state; with a `length`, the state has a fixed size."""
@@ -182,7 +182,7 @@ class GraphExport(Export):
 
     def _answers(
         self, folder: Path, trial: Trial, outputs: Sequence[Sequence[int]]
-    ) -> tuple[list[list[Answer]], list[float]]:
+    ) -> tuple[list[list[ComparedOutput]], list[float]]:
         """Returns the outputs of the graphs, and the log-probabilities of `outputs`, computed by the exported script.
 
         Raises:
@@ -203,7 +203,7 @@ class GraphExport(Export):
             if list(ours) != theirs:
                 raise ParityError(f"{text[:80]!r} has the ids {theirs}, and {ours} in the run; the export is not kept")
         text_of = model.text if TARGETS in self.translator.problem.encoders else lambda ids: None
-        return [[Answer(ids, log_prob, text_of(ids)) for ids, log_prob in found] for found in answers], scores
+        return [[ComparedOutput(ids, log_prob, text_of(ids)) for ids, log_prob in found] for found in answers], scores
 
     # === README ===
 

@@ -154,13 +154,13 @@ def unread_complaints(hparams: Any, allowed: Mapping[str, tuple[Any, ...]], why:
 
 
 def check_values(instance: Any, what: str) -> None:
-    """Coerces the values of a dataclass with `param` fields to their types, even if it is frozen, and checks them.
+    """Coerces the values of the `param` fields of a dataclass to their types, even if it is frozen, and checks them.
 
     Raises:
         UserError: a value of another type or out of bounds; messages call the fields `what`, e.g. `setting`.
     """
     wrong = []
-    for field in dataclasses.fields(instance):
+    for field in (one for one in dataclasses.fields(instance) if "doc" in one.metadata):
         value = coerce(field, getattr(instance, field.name), what)
         object.__setattr__(instance, field.name, value)
         wrong.append(complaint(field, value, what))

@@ -64,6 +64,8 @@ SYNONYMS = {
     "log_step_count_steps": "log_every log_interval log_steps logging_steps report_every disp_freq",
     "keep_checkpoint_max": "keep_checkpoint keep_checkpoints save_total_limit keep_last_epochs max_to_keep",
     "keep_best_checkpoints": "keep_best",
+    "schedule": "evaluates",
+    "t2t_usr_dir": "usr_dir user_dir plugin_dir",
     "track": "wandb mlflow report_to wandb_project",
     "output_dir": "output out out_dir save_dir save_model model_dir checkpoint_dir log_dir logdir train_dir run_dir "
                   "run resume resume_from resume_from_checkpoint restore_file",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class ImportFormat:
     """A format that can be imported."""
 
     module: str
@@ -24,41 +24,41 @@ class Format:
 TENSOR2TENSOR = "tensor2tensor"
 
 FORMATS = {
-    TENSOR2TENSOR: Format(
+    TENSOR2TENSOR: ImportFormat(
         module="t2t.importing.tensor2tensor.run",
         folder="the output_dir of a Tensor2Tensor run",
         needs=("vocab_file",),
         takes=("step", "target_space_id"),
     ),
-    "fairseq": Format(
+    "fairseq": ImportFormat(
         module="t2t.importing.fairseq.run",
         folder="a folder with a checkpoint of fairseq (model.pt), dict.<language>.txt of both languages, and BPE codes",
     ),
-    "marian": Format(
+    "marian": ImportFormat(
         module="t2t.importing.marian.run",
         folder="a folder with a model of Marian (.npz) and its vocabularies",
     ),
-    "huggingface": Format(
+    "huggingface": ImportFormat(
         module="t2t.importing.huggingface.run",
         folder="a model's folder as save_pretrained of transformers writes it",
         takes=("source_language", "target_language"),
     ),
-    "ctranslate2": Format(
+    "ctranslate2": ImportFormat(
         module="t2t.importing.ctranslate2.run",
         folder="a folder of CTranslate2, with its model.bin",
         takes=("sentencepiece_model",),
     ),
-    "opennmt": Format(
+    "opennmt": ImportFormat(
         module="t2t.importing.opennmt.run",
         folder="a folder with one model of OpenNMT-py (*.pt), or one of Eole (config.json)",
         takes=("sentencepiece_model",),
     ),
-    "opennmt_tf": Format(
+    "opennmt_tf": ImportFormat(
         module="t2t.importing.opennmt_tf.run",
         folder="a model_dir of OpenNMT-tf 2, with its configuration (*.yml) and vocabularies",
         takes=("step", "sentencepiece_model"),
     ),
-    "sockeye": Format(
+    "sockeye": ImportFormat(
         module="t2t.importing.sockeye.run",
         folder="a model's folder of Sockeye 3, with its params.best",
         takes=("sentencepiece_model",),

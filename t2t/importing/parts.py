@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from t2t.checkpoints.arrays import Arrays
-from t2t.export.huggingface.mapping import Kind, Part
+from t2t.export.huggingface.mapping import Kind, MappedModule
 from t2t.importing.tensors import Tensors
 
 
-def take_parts(tensors: Tensors, parts: Iterable[Part]) -> Arrays:
+def take_parts(tensors: Tensors, parts: Iterable[MappedModule]) -> Arrays:
     """Returns the weights by our paths; raises as `Tensors.take`."""
     weights: Arrays = {}
     for part in parts:

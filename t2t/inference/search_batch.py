@@ -34,7 +34,7 @@ class SearchState(NamedTuple):
     progress: Any
 
 
-class Batch(NamedTuple):
+class SearchBatch(NamedTuple):
     """Sentences that are searched as one batch."""
 
     indices: np.ndarray
@@ -78,7 +78,7 @@ def _map_sentences(function: Callable, *states: SearchState) -> SearchState:
     return found._replace(numbers=first.numbers, automaton=first.automaton, progress=whole)
 
 
-def concat_batches(batches: list[Batch]) -> Batch:
+def concat_batches(batches: list[SearchBatch]) -> SearchBatch:
     """Concatenates batches that have searched the same number of tokens.
 
     Args:
@@ -88,8 +88,10 @@ def concat_batches(batches: list[Batch]) -> Batch:
     indices, tokens = np.concatenate([batch.indices for batch in batches]), batches[0].tokens
     batches.clear()
     if len(parts) == 1:
-        return Batch(indices, tokens, parts[0])
-    return Batch(indices, tokens, _map_sentences(functools.partial(keras.tree.map_structure, _concat_padded), *parts))
+        return SearchBatch(indices, tokens, parts[0])
+    return SearchBatch(
+        indices, tokens, _map_sentences(functools.partial(keras.tree.map_structure, _concat_padded), *parts)
+    )
 
 
 def _concat_padded(*parts: Any) -> Any:

@@ -37,7 +37,7 @@ class Gates(NamedTuple):
     """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
 
 
-class Scores(NamedTuple):
+class ExpertScores(NamedTuple):
     """Scores by which experts are chosen, float32, with the experts on the last axis."""
 
     clean: Any
@@ -47,7 +47,7 @@ class Scores(NamedTuple):
     """The standard deviation of the noise."""
 
 
-class Choice(NamedTuple):
+class ChosenExperts(NamedTuple):
     """The experts chosen by their scores."""
 
     experts: Any
@@ -74,7 +74,7 @@ class NoisyScores(keras.layers.Layer):
         self.noise_kernel = self.add_weight(name="noise_kernel", **zeros)
         self.noise.build()
 
-    def scores(self, x_ND, seed=None) -> Scores:
+    def scores(self, x_ND, seed=None) -> ExpertScores:
         """Returns the scores (N, E) of positions (N, D)."""
         x_ND = ops.cast(x_ND, "float32")
         clean_NE = ops.matmul(x_ND, ops.convert_to_tensor(self.gate_kernel))
@@ -83,10 +83,10 @@ class NoisyScores(keras.layers.Layer):
         if seed is not None:
             noise_seed = GivenSeed(self.noise.own_seed(seed))
             noisy_NE = clean_NE + spread_NE * keras.random.normal(ops.shape(clean_NE), dtype="float32", seed=noise_seed)
-        return Scores(clean_NE, noisy_NE, spread_NE)
+        return ExpertScores(clean_NE, noisy_NE, spread_NE)
 
 
-def choose(scores: Scores, chosen: int) -> Choice:
+def choose(scores: ExpertScores, chosen: int) -> ChosenExperts:
     """Returns the K best of E experts, K < E, by their noisy scores (equations 3 and 5)."""
     best, experts = ops.top_k(scores.noisy, chosen + 1)
     weights = ops.softmax(best[..., :chosen], axis=-1)
@@ -94,7 +94,7 @@ def choose(scores: Scores, chosen: int) -> Choice:
     # The K-th best of the other experts: for a chosen one, that is the first that is not chosen.
     threshold = ops.where(scores.noisy > first_out, first_out, last_in)
     chances = 0.5 * (1.0 + ops.erf((scores.clean - threshold) / (scores.spread * math.sqrt(2.0))))
-    return Choice(ops.cast(experts[..., :chosen], "int32"), weights, chances)
+    return ChosenExperts(ops.cast(experts[..., :chosen], "int32"), weights, chances)
 
 
 class NoisyTopKGate(NoisyScores):
@@ -139,14 +139,14 @@ class HierarchicalGate(keras.layers.Layer):
         def of_chosen_groups(scores_NE):
             return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
 
-        inner = choose(Scores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
+        inner = choose(ExpertScores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
         experts_NJJ = size * outer.experts[..., None] + inner.experts
         weights_NJJ = outer.weights[..., None] * inner.weights
         importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
         shape = (-1, self.chosen)
         return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
 
-    def _sums(self, outer: Choice, inner: Choice, counts_N1) -> tuple[Any, Any]:
+    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Any, Any]:
         """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
         size = self.experts // self.groups
         visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]

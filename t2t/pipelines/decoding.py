@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,24 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import division_of
 from t2t.inference.files.parts import part_of
+from t2t.inference.files.report import Report
+from t2t.inference.files.scoring import align_file, score_file
 from t2t.inference.files.shards import Shard, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
-from t2t.runs.startup import import_quietly
+from t2t.runs import ensembles
 
 MOST_SHARDS = 1000
 """Maximum number of shards of a file that is not divided yet, enough for any number of workers."""
 
-_MODES = {"decode_from_file": ("t2t.inference.files.job", "decode_file", "Job"),
-          "score_file": ("t2t.inference.files.scoring", "score_file", "FileJob"),
-          "align_file": ("t2t.inference.files.scoring", "align_file", "FileJob")}  # fmt: skip
-"""Flag of the decoder -> module, function and job class that carry it out."""
+_MODES: Mapping[str, tuple[Callable[..., Report], type[FileJob]]] = {
+    "decode_from_file": (decode_file, Job), "score_file": (score_file, FileJob), "align_file": (align_file, FileJob),
+}  # fmt: skip
+"""Flag of the decoder -> function and job class that carry it out."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,18 +61,16 @@ class AnswerShards:
 
     def open(self) -> "_Model":
         """Loads the model; raises as `load_runs`."""
-        ensembles = import_quietly("t2t.runs.ensembles")
         loaded = ensembles.load_runs(self.runs, self.average, self.engine, **self.loading)
         loaded = loaded.with_dictionary(self.dictionary).with_languages(*self.languages)
         return _Model(loaded.translator(), threading.Lock())
 
     def run(self, opened: "_Model", element: int) -> dict[str, int]:
         """Processes a shard, unless its part exists."""
-        module_name, function, job_class = _MODES[self.mode]
-        module = import_quietly(module_name)
-        job = getattr(module, job_class)(**self.job, shard=Shard(element, self.count))
+        answer, job_class = _MODES[self.mode]
+        job = job_class(**self.job, shard=Shard(element, self.count))
         with opened.lock:
-            report = getattr(module, function)(opened.translator, job)
+            report = answer(opened.translator, job)
         return {f"lines {report.verb}": report.done, "tokens": report.tokens - report.earlier_tokens}
 
     def is_done(self, element: int) -> bool:
@@ -120,7 +121,7 @@ def answer_file(
     """
     check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
     paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes", "constraints") if job.get(name)}
-    usr_dir = loading.get("usr_dir")
+    usr_dir = loading.get("t2t_usr_dir")
     for _, checkpoint in runs:
         if count_of_best(checkpoint) is not None:
             raise UserError(
@@ -135,7 +136,7 @@ def answer_file(
         runs=tuple((_absolute(folder), _absolute(checkpoint)) for folder, checkpoint in found),
         average=average,
         engine=engine,
-        loading={**loading, "usr_dir": _absolute(usr_dir) if usr_dir else None},
+        loading={**loading, "t2t_usr_dir": _absolute(usr_dir) if usr_dir else None},
         dictionary=dictionary,
         languages=languages,
     )

@@ -20,7 +20,7 @@ from t2t.data.digests import digest_shard
 from t2t.data.duplicates import find_duplicates
 from t2t.data.generate import finish, kept_where_useful, open_plan
 from t2t.data.manifest import Manifest
-from t2t.data.plan import WORK, Plan, describe_differences, identify
+from t2t.data.plan import WORK, GenerationPlan, describe_differences, identify
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import generate_shard, shard_folder
 from t2t.data.verdicts import digest_folder
@@ -31,8 +31,9 @@ from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.task import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
+from t2t.runs.config import RunConfig
 from t2t.runs.data import stored_problems
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
@@ -44,12 +45,12 @@ class NamedProblem:
 
     name: str
     options: Mapping[str, Any]
-    usr_dir: str
+    t2t_usr_dir: str
     """Folder of a plug-in, empty for none."""
 
     def make(self) -> Problem:
         """Returns the problem; raises as `load_plugins` and `get_problem`."""
-        load_plugins(self.usr_dir or None)
+        load_plugins(self.t2t_usr_dir or None)
         return get_problem(self.name, self.options)
 
 
@@ -58,7 +59,7 @@ class ShardTask:
     """Base class of tasks on the shards of a plan."""
 
     named: NamedProblem
-    plan: Plan
+    plan: GenerationPlan
     folder: Path
     """Where the data is made."""
     tmp_dir: Path
@@ -171,11 +172,11 @@ class CallMethod:
         return self.folder / f"{element:05d}.json"
 
 
-def generate_all(request: Request, seed: int, options: str, runner: Runner = run_task) -> list[Manifest]:
+def generate_all(config: RunConfig, seed: int, options: str, runner: Runner = run_task) -> list[Manifest]:
     """Generates the data of each problem of a request with Apache Beam; returns the manifests.
 
     Args:
-        request: has the problems and folders.
+        config: has the problems and folders.
         seed: of all random choices in the data.
         options: of Apache Beam, checked.
         runner: carries out the tasks, see `run_task`.
@@ -184,10 +185,10 @@ def generate_all(request: Request, seed: int, options: str, runner: Runner = run
         UserError: see `t2t.data.generate.generate`.
         MachineError: see `t2t.data.generate.generate` and `run_task`.
     """
-    usr_dir = str(local_path(request.usr_dir).absolute()) if request.usr_dir else ""
+    t2t_usr_dir = str(local_path(config.t2t_usr_dir).absolute()) if config.t2t_usr_dir else ""
     manifests = []
-    for part, problem in stored_problems(request):
-        named = NamedProblem(name=problem.name, options=problem.options.changed(), usr_dir=usr_dir)
+    for part, problem in stored_problems(config):
+        named = NamedProblem(name=problem.name, options=problem.options.changed(), t2t_usr_dir=t2t_usr_dir)
         manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options, runner))
     return manifests
 

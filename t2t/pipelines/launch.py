@@ -16,7 +16,7 @@ from typing import BinaryIO
 from t2t.errors import MachineError
 from t2t.files.progress import Progress, write_line
 from t2t.pipelines.options import parse_beam_options, runs_here
-from t2t.pipelines.task import Task
+from t2t.pipelines.task import PipelineTask
 from t2t.runs.startup import environment_of_child
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -26,11 +26,11 @@ _SHARE = 20
 log = logging.getLogger("t2t")
 
 
-Runner = Callable[[Task, str, str], None]
+Runner = Callable[[PipelineTask, str, str], None]
 """Runs a task, with options of Apache Beam and a label; raises as `run_task`."""
 
 
-def run_task(task: Task, options: str, what: str) -> None:
+def run_task(task: PipelineTask, options: str, what: str) -> None:
     """Runs a task with Apache Beam, and logs the counters of the workers.
 
     Args:
@@ -61,7 +61,7 @@ def run_task(task: Task, options: str, what: str) -> None:
         log.info("counters of Apache Beam: %s", ", ".join(f"{counters[name]:,} {name}" for name in sorted(counters)))
 
 
-def _run(task: Task, options: str, what: str, printed: BinaryIO | None) -> tuple[bytes, int]:
+def _run(task: PipelineTask, options: str, what: str, printed: BinaryIO | None) -> tuple[bytes, int]:
     """Returns the counters as JSON, and the exit status of the process of the pipeline."""
     with _driver(printed) as process:
         assert process.stdin, "it is a pipe"
@@ -95,7 +95,7 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
                 os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so no other process has its id
 
 
-def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:
+def _show_until_ended(process: subprocess.Popen, task: PipelineTask, what: str) -> None:
     """Shows how many elements are done until the process ends, without reaping it."""
     pending = {element for element in range(task.count) if not task.is_done(element)}
     with contextlib.closing(Progress(what, "shards", task.count, task.count - len(pending))) as progress:

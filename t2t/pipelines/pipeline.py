@@ -11,7 +11,7 @@ from apache_beam.utils.shared import Shared
 
 from t2t.errors import MachineError, UserError
 from t2t.pipelines.options import runner_of
-from t2t.pipelines.task import Task
+from t2t.pipelines.task import PipelineTask
 
 NAMESPACE = "t2t"
 """Namespace of the counters among Beam's metrics."""
@@ -20,7 +20,7 @@ NAMESPACE = "t2t"
 class RunTask(beam.DoFn):
     """Runs a task on elements; calls its `open` once in each worker, even if that has several threads."""
 
-    def __init__(self, task: Task):
+    def __init__(self, task: PipelineTask):
         self._task, self._shared = task, Shared()
 
     def process(self, element: int) -> None:
@@ -49,7 +49,7 @@ class _Opened:
         self.value = value
 
 
-def run_pipeline(task: Task, elements: Sequence[int], options: PipelineOptions) -> dict[str, int]:
+def run_pipeline(task: PipelineTask, elements: Sequence[int], options: PipelineOptions) -> dict[str, int]:
     """Runs a task for each of the elements and waits until all are done; returns the counters by name.
 
     Raises:

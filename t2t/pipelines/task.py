@@ -13,7 +13,7 @@ from t2t.files.trust import read_sealed, write_sealed
 _KINDS = {"user": UserError, "machine": MachineError}
 
 
-class Task(Protocol):
+class PipelineTask(Protocol):
     """The work of a pipeline: elements numbered from 0; each writes a file to a folder that all workers share.
 
     It is pickled for the workers, so it holds only names, paths and numbers, from which `open` creates objects.

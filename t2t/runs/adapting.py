@@ -11,7 +11,7 @@ from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
 from t2t.runs.loading import LoadedRun, once, open_to_decode
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 
 log = logging.getLogger("t2t")
 
@@ -19,7 +19,7 @@ log = logging.getLogger("t2t")
 def load_adapters(
     bases: Sequence[LoadedRun],
     folder: str,
-    usr_dir: str | None = None,
+    t2t_usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
 ) -> LoadedRun:
@@ -28,7 +28,7 @@ def load_adapters(
     Args:
         bases: loaded runs; one must hold the checkpoint that the adapters change.
         folder: of the run, to load its latest checkpoint, or of one of its checkpoints.
-        usr_dir: see `t2t.load`.
+        t2t_usr_dir: see `t2t.load`.
         decode_overrides: see `t2t.runs.loading.load`.
         problem: see `t2t.load`.
 
@@ -36,7 +36,7 @@ def load_adapters(
         UserError: see `t2t.runs.loading.load`; a checkpoint without adapters, or of another base or problem.
     """
     output_dir, which = run_and_checkpoint(folder)
-    run, own_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    run, own_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
     read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
     adapts, base = _base_of(read, folder, bases)
     check_same_vocabularies(read, run.record.vocabularies, hparams.shared_modalities, run.path, f"--adapters={folder}")
@@ -49,7 +49,10 @@ def load_adapters(
         )
 
     def build():
-        return import_quietly("t2t.runs.building").adapt_model(base.build(), read.weights, adapts.scale)
+        prepare_framework()
+        from t2t.runs.building import adapt_model
+
+        return adapt_model(base.build(), read.weights, adapts.scale)
 
     log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)
     return LoadedRun(run, own_problem, once(build), hparams, read)

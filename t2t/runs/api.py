@@ -21,8 +21,8 @@ from t2t.runs.arguments import (
     checks_arguments,
     unknown_argument,
 )
-from t2t.runs.settings import Settings
-from t2t.runs.startup import load_plugins_quietly, quietly
+from t2t.runs.config import OPTIONS, RunConfig
+from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ StrPath = str | PathLike[str]
 
 
 @checks_arguments()
-def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | None = None) -> dict[str, str]:
+def registered(kind: str = "problem", containing: str = "", t2t_usr_dir: StrPath | None = None) -> dict[str, str]:
     """Returns registered names, also of plug-ins, with a summary: `{"translate_ende_numbers": "English numbers, ..."}`.
 
     Args:
         kind: `problem`, `model`, `hparams`, `hparams_range`, `modality` or `metric`.
         containing: only names that contain this text.
-        usr_dir: folder of a plug-in whose names are listed as well.
+        t2t_usr_dir: folder of a plug-in whose names are listed as well.
 
     Raises:
         UserError: an unknown kind, or a plug-in that cannot be imported.
@@ -47,7 +47,7 @@ def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | N
     kinds = {registry.kind: registry for registry in REGISTRIES}
     if as_text("kind", kind) not in kinds:
         raise UserError(f"registered {kind!r}: there is no such kind; ask for one of {', '.join(kinds)}")
-    load_plugins_quietly(as_path("usr_dir", usr_dir))
+    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
     return {entry.name: entry.summary for entry in kinds[kind].entries(as_text("containing", containing))}
 
 
@@ -58,7 +58,7 @@ def generate_data(
     *,
     tmp_dir: StrPath = "",
     random_seed: int = DATA_SEED,
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     **options: Any,
 ) -> dict[str, int]:
     """Generates the data of a problem, as `t2t-datagen` does; existing data is kept.
@@ -68,7 +68,7 @@ def generate_data(
         data_dir: folder with the data of all problems.
         tmp_dir: folder of raw files and downloads; empty for `tmp` in `data_dir`.
         random_seed: seed of all random choices.
-        usr_dir: folder of the plug-in that defines the problem.
+        t2t_usr_dir: folder of the plug-in that defines the problem.
         options: of the problem, e.g. `vocab_size=8000`.
 
     Returns:
@@ -82,24 +82,24 @@ def generate_data(
         MachineError: the data cannot be written.
     """
     from t2t.runs.data import check_data_options, generate_all
-    from t2t.runs.names import Request, option_names, resolve_aliases
+    from t2t.runs.names import option_names, resolve_aliases
 
-    request = Request(
-        problem=as_text("problem", problem),
-        data_dir=as_path("data_dir", data_dir),
-        tmp_dir=as_path("tmp_dir", tmp_dir),
-        usr_dir=as_path("usr_dir", usr_dir),
-        problem_options=options,
-    )
+    given: dict[str, Any] = {
+        "problem": as_text("problem", problem),
+        "data_dir": as_path("data_dir", data_dir),
+        "tmp_dir": as_path("tmp_dir", tmp_dir),
+        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
+        "problem_options": options,
+    }
     seed = as_integer("random_seed", random_seed)
-    load_plugins_quietly(request.usr_dir)
-    request = resolve_aliases(request)
-    known = option_names(request.problem)
+    load_plugins_quietly(given["t2t_usr_dir"])
+    config = resolve_aliases(RunConfig.given(given))
+    known = option_names(config.problem)
     for name in options:
         if name.rpartition(".")[2] not in known:
-            raise unknown_argument("generate_data", name, ["data_dir", "tmp_dir", "random_seed", "usr_dir", *known])
-    check_data_options(request)
-    made = generate_all(request, seed)
+            raise unknown_argument("generate_data", name, ["data_dir", "tmp_dir", "random_seed", "t2t_usr_dir", *known])
+    check_data_options(config)
+    made = generate_all(config, seed)
     return {
         split if len(made) == 1 else f"{manifest.problem}/{split}": found.examples
         for manifest in made
@@ -107,7 +107,7 @@ def generate_data(
     }
 
 
-@checks_arguments(settings=Settings)
+@checks_arguments(OPTIONS)
 def train(
     problem: str = "",
     model: str = "",
@@ -117,10 +117,10 @@ def train(
     data_dir: StrPath = "",
     hparams: str | Mapping[str, Any] = "",
     train_steps: int | None = None,
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem_options: Mapping[str, Any] | None = None,
     callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] = (),
-    **settings: Any,
+    **options: Any,
 ) -> Path:
     """Trains a model on data that has been generated, as `t2t-trainer` does; resumes the run in `output_dir`.
 
@@ -135,56 +135,51 @@ def train(
         hparams: overrides of the set, `{"hidden_size": 64, "num_heads": 2}`, or in the syntax of `--hparams`,
             `hidden_size=64,num_heads=2`.
         train_steps: number of the last update; None for the value in the set.
-        usr_dir: folder of the plug-in that defines the named problem, model or set.
+        t2t_usr_dir: folder of the plug-in that defines the named problem, model or set.
         problem_options: options of the problem, if its data was generated with any.
         callbacks: Keras callbacks; an epoch consists of the updates from one evaluation to the next.
-        settings: fields of `t2t.runs.settings.Settings`, e.g. `seed=1`, `eval_every=500`,
-            `warm_start_from="other_run"`; a resumed run keeps those of `t2t.runs.settings.REMEMBERED` that are omitted.
+        options: others of `t2t.runs.config.RunConfig`, e.g. `random_seed=1`, `local_eval_frequency=500`,
+            `warm_start_from="other_run"`; a resumed run keeps those of `t2t.runs.config.REMEMBERED` that are omitted.
 
     Returns:
         the folder of the run, for `load`.
 
     Raises:
-        ArgumentError: an unknown setting, an argument of the wrong type, or an unsupported callback.
+        ArgumentError: an unknown option, an argument of the wrong type, or an unsupported callback.
         UserError: an unknown name or value, no data, another run in the folder, or training diverged.
         MachineError: out of memory, disk full.
         KeyboardInterrupt: on Ctrl-C or SIGTERM, after a checkpoint is saved; the same call resumes training.
     """
-    from t2t.runs.names import Request, check_names, resolve_aliases
-    from t2t.runs.resuming import check_same_run, fill_from_run, fill_from_start, recorded_seed, recorded_settings
-    from t2t.runs.run_checks import check_training
+    from t2t.runs.experiment import Experiment
 
-    asked = Request(
-        problem=as_text("problem", problem),
-        model=as_text("model", model),
-        hparams_set=as_text("hparams_set", hparams_set),
-        overrides=as_overrides(hparams),
-        train_steps=None if train_steps is None else as_integer("train_steps", train_steps),
-        problem_options=as_options("problem_options", problem_options),
-        data_dir=as_path("data_dir", data_dir),
-        output_dir=as_path("output_dir", output_dir),
-        usr_dir=as_path("usr_dir", usr_dir),
-    )
-    if "warm_start_from" in settings:
-        settings["warm_start_from"] = as_path("warm_start_from", settings["warm_start_from"])
-    Settings(**settings)  # to fail early
-    load_plugins_quietly(asked.usr_dir)
-    request = fill_from_start(fill_from_run(resolve_aliases(asked)), settings.get("warm_start_from", ""))
-    check_names(request)
-    if "seed" not in settings:
-        settings["seed"] = recorded_seed(request.output_folder)
-    chosen = Settings(**recorded_settings(request.output_folder, settings))
-    check_same_run(request)
-    check_training(request, chosen, needs_data=True, generates=False)  # before TensorFlow is loaded
-    with quietly():
-        from t2t.runs.training import TrainingRun
-        from t2t.training.callbacks.checks import checked_callbacks
+    given = {
+        "problem": as_text("problem", problem),
+        "model": as_text("model", model),
+        "hparams_set": as_text("hparams_set", hparams_set),
+        "hparams": as_overrides(hparams),
+        "train_steps": None if train_steps is None else as_integer("train_steps", train_steps),
+        "problem_options": as_options("problem_options", problem_options),
+        "data_dir": as_path("data_dir", data_dir),
+        "output_dir": as_path("output_dir", output_dir),
+        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
+        **options,
+    }
+    if "warm_start_from" in options:
+        given["warm_start_from"] = as_path("warm_start_from", options["warm_start_from"])
+    load_plugins_quietly(given["t2t_usr_dir"])
+    experiment = Experiment.resolve(RunConfig.given(given))
+    experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
+    prepare_framework()
+    from t2t.runs.training import TrainingRun
+    from t2t.training.callbacks.checks import checked_callbacks
+
     own_callbacks = checked_callbacks(callbacks)
+    config = experiment.config
     try:
-        stopped_by = TrainingRun.from_request(request, chosen, chosen.cluster).fit(own_callbacks)
+        stopped_by = TrainingRun.prepare(experiment, config.cluster).fit(own_callbacks)
     finally:
         for registry in REGISTRIES:
             registry.thaw()  # unlike a command, a notebook may continue and register more
     if stopped_by:
-        raise KeyboardInterrupt(f"training in {request.output_folder} was stopped; the same call resumes it")
-    return request.output_folder
+        raise KeyboardInterrupt(f"training in {config.output_folder} was stopped; the same call resumes it")
+    return config.output_folder

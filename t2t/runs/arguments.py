@@ -14,7 +14,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.hparams.synonyms import meant_by
 from t2t.registry import PROBLEMS
-from t2t.runs.settings import Settings
+from t2t.runs.config import RunConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,10 +32,6 @@ FUNCTIONS = {
 
 RENAMED = {
     "problems": "problem",
-    "t2t_usr_dir": "usr_dir",
-    "random_seed": "seed",
-    "local_eval_frequency": "eval_every",
-    "log_step_count_steps": "log_every",
     "decode_beam_size": "beam_size",
     "decode_alpha": "alpha",
     "decode_extra_length": "extra_length",
@@ -44,14 +40,10 @@ RENAMED = {
 }
 """Flag -> argument or hparam, where their names differ."""
 
-FLAGS = {argument: flag for flag, argument in RENAMED.items()}
-"""The reverse."""
-
 PHRASES = {
     " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
     ", or pass --generate_data to t2t-trainer": "",
     "t2t-trainer, which also generates data with --generate_data": "t2t.train in problem_options",
-    "--schedule=continuous_train_and_eval": "evaluates=True",
     "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
     "--registry_help": "t2t.registered",
 }
@@ -64,19 +56,18 @@ _COMMAND = re.compile(r"\b(t2t-[a-z]+)((?: --\w+=\S*[^\s,;:.)])*)")
 _FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
 
 
-def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates an API function: an unknown argument is a one-line error, and errors name arguments, not flags.
 
-    `settings` is a dataclass whose fields the function takes as `**settings`; without it, the function checks the names
-    of its `**kwargs` itself.
+    `others` are the names that the function takes as `**kwargs`; without them, it checks these names itself.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
         known = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
         _PARAMETERS.update(known)
-        takes_any = settings is None and len(known) < len(signature.parameters)
-        known += [field.name for field in fields(settings)] if settings else []
+        takes_any = not others and len(known) < len(signature.parameters)
+        known += [name for name in others if name not in known]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -123,7 +114,7 @@ def format_for_python(text: str, parameters: Collection[str] = ()) -> str:
         return text
     for command, python in PHRASES.items():
         text = text.replace(command, python)
-    declared = {field.name for section in (Settings, DecodeHParams) for field in fields(section)}
+    declared = {field.name for section in (RunConfig, DecodeHParams) for field in fields(section)}
     known = _PARAMETERS | set(parameters) | declared | _problem_options()
 
     def argument(match: re.Match) -> str:

@@ -25,7 +25,8 @@ from t2t.files.remote.mirror import exists, publish
 from t2t.problems.base import Problem, Source
 from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import TextProblem
-from t2t.runs.names import Request, check_declared, get_problem, problems_of, split_request
+from t2t.runs.config import RUN, RunConfig
+from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
@@ -45,10 +46,15 @@ class OpenData:
     former_fingerprint: str
     """The same including the paths of raw files, as the first versions recorded it."""
 
+    def verify(self) -> None:
+        """Compares the files of the splits with their checksums; raises UserError for a damaged one."""
+        for reader in self.readers.values():
+            reader.verify()
 
-def check_data_options(request: Request) -> None:
+
+def check_data_options(config: RunConfig) -> None:
     """Raises UserError for a problem option that only training reads; also raises as `problems_of`."""
-    for problem in problems_of(request):
+    for problem in problems_of(config):
         check_declared(problem)
         changed = problem.options.changed()
         for name in problem.options.training_names():
@@ -60,25 +66,25 @@ def check_data_options(request: Request) -> None:
 
 
 def generate_all(
-    request: Request,
+    config: RunConfig,
     seed: int = DATA_SEED,
     once_forked: Callable[[], object] | None = None,
     workers: int | None = None,
 ) -> list[Manifest]:
-    """Generates the data of each problem of a request; returns the manifests.
+    """Generates the data of each problem of a run; returns the manifests.
 
     `once_forked` is called once the workers of the last problem exist: it may load libraries that prevent forking.
     `workers` is the number of processes, None for one per core.
     """
-    *others, last = split_request(request)
+    *others, last = split_config(config)
     made = [
         generate_data(part, get_problem(part.problem, part.problem_options), seed, workers=workers) for part in others
     ]
     return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked, workers)]
 
 
-def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) -> Request:
-    """Returns a request in which all problems use the vocabulary in a file; learns it if the file does not exist.
+def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED) -> RunConfig:
+    """Returns a configuration in which all problems use the vocabulary in a file; learns it if the file does not exist.
 
     It is learned from the training text of all problems, as much of each as for a separate vocabulary, and has the
     kind, size and language tags of the first.
@@ -87,28 +93,28 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
         UserError: a problem that is not of text, or the option `vocab_file`, which names another vocabulary.
         MachineError: the file cannot be written, or an object store does not respond.
     """
-    if request.problem_options.get("vocab_file"):
+    if config.problem_options.get("vocab_file"):
         raise UserError(
             f"--shared_vocab_file={file} and --vocab_file: each names the vocabulary; leave one of them out"
         )
     path = local_path(file)
     if not exists(path):
         stored: dict[str, TextProblem] = {}  # by name, since variants share their text
-        for _, problem in stored_problems(request):
+        for _, problem in stored_problems(config):
             if not isinstance(problem, TextProblem) or not problem.vocab_features:
                 raise UserError(
                     f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
                 )
             stored[problem.name] = problem
         first = next(iter(stored.values()))
-        encoder = first.learn_vocabulary(_text_of_all(list(stored.values()), request.tmp_folder, seed))
+        encoder = first.learn_vocabulary(_text_of_all(list(stored.values()), config.tmp_folder, seed))
         with os_errors_as_machine_errors(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, encoder.to_bytes())
             publish(path)
         log.info("one vocabulary of %s: %d ids in %s", ", ".join(stored), encoder.vocab_size, path)
-    kept = {name: value for name, value in request.problem_options.items() if name not in ("vocab_kind", "vocab_size")}
-    return dataclasses.replace(request, problem_options={**kept, "vocab_file": str(path)})
+    kept = {name: value for name, value in config.problem_options.items() if name not in ("vocab_kind", "vocab_size")}
+    return dataclasses.replace(config, problem_options={**kept, "vocab_file": str(path)})
 
 
 def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> Iterator[str]:
@@ -120,60 +126,64 @@ def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> I
 
 
 def generate_data(
-    request: Request,
+    config: RunConfig,
     problem: Problem,
     seed: int = DATA_SEED,
     once_forked: Callable[[], object] | None = None,
     workers: int | None = None,
 ) -> Manifest:
     """Generates the data of a problem unless it exists; see `generate`."""
-    problem = _use_recorded_options(request, problem)
-    folders = request.data_folder, request.tmp_folder
+    problem = _use_recorded_options(config, problem)
+    folders = config.data_folder, config.tmp_folder
     return generate(problem.stored, *folders, seed=seed, workers=workers, once_forked=once_forked)
 
 
-def generate_parts(request: Request, seed: int, shard: str, workers: int | None = None) -> None:
-    """Generates the shards of one task of an array job, for each problem of a request.
+def generate_parts(config: RunConfig, seed: int, shard: str, workers: int | None = None) -> None:
+    """Generates the shards of one task of an array job, for each problem of a run.
 
     Args:
-        request: has the problems and folders.
+        config: has the problems and folders.
         seed: of the generator.
         shard: `K/N`, see `parse_task`.
         workers: number of processes; None for one per core.
     """
     task, tasks = parse_task(shard)
-    for part, problem in stored_problems(request):
+    for part, problem in stored_problems(config):
         generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks, workers)
 
 
-def merge_all(request: Request, seed: int) -> list[Manifest]:
-    """Merges the shards that array jobs have generated for each problem of a request; returns the manifests."""
-    return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in stored_problems(request)]
+def merge_all(config: RunConfig, seed: int) -> list[Manifest]:
+    """Merges the shards that array jobs have generated for each problem of a run; returns the manifests."""
+    return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in stored_problems(config)]
 
 
-def stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
-    """Yields the request of each problem and the problem whose data is generated; raises as `split_request`."""
-    for part in split_request(request):
+def stored_problems(config: RunConfig) -> Iterator[tuple[RunConfig, Problem]]:
+    """Yields the configuration of each problem and the problem whose data is generated; raises as `split_config`."""
+    for part in split_config(config):
         yield part, _use_recorded_options(part, get_problem(part.problem, part.problem_options)).stored
 
 
-def _use_recorded_options(request: Request, problem: Problem) -> Problem:
-    """Returns the problem with the options of its data, overridden by those of the request."""
-    folder = data_folder(request.data_folder, problem)
+def _use_recorded_options(config: RunConfig, problem: Problem) -> Problem:
+    """Returns the problem with the options of its data, overridden by those given."""
+    folder = data_folder(config.data_folder, problem)
     refresh(folder)
     if not (folder / MANIFEST_NAME).is_file():
         return problem
-    remembered = read_manifest(folder).options
-    return get_problem(request.problem, {**remembered, **request.problem_options}) if remembered else problem
+    return _with_options_of(read_manifest(folder), config, problem)
+
+
+def _with_options_of(manifest: Manifest, config: RunConfig, problem: Problem) -> Problem:
+    remembered = manifest.options
+    return get_problem(config.problem, {**remembered, **config.problem_options}) if remembered else problem
 
 
 def open_data(
-    request: Request, problem: Problem, verify: bool = True, known: str = "", splits: Collection[str] | None = None
+    config: RunConfig, problem: Problem, verify: bool = True, known: str = "", splits: Collection[str] | None = None
 ) -> OpenData:
     """Opens the generated data of a problem, and gives the problem its vocabularies.
 
     Args:
-        request: has the folder of the data.
+        config: has the folder of the data.
         problem: whose data.
         verify: compare the files of these splits with their checksums, see `verify_files`.
         known: fingerprints of a run's data, joined by +; the raw files of such data may have moved or be gone.
@@ -182,24 +192,24 @@ def open_data(
     Raises:
         UserError: no data, another problem's or vocabulary's, or a damaged file.
     """
-    folder = data_folder(request.data_folder, problem)
+    folder = data_folder(config.data_folder, problem)
     refresh(folder)
-    if not folder.is_dir() and request.is_data_of_run:
+    if not folder.is_dir() and config.origins.get("data_dir") == RUN:
         raise UserError(
-            f"no data of {problem.stored.name} in {request.data_folder}, where it was when the run in "
-            f"{request.output_folder} was trained; name its new place with --data_dir"
+            f"no data of {problem.stored.name} in {config.data_folder}, where it was when the run in "
+            f"{config.output_folder} was trained; name its new place with --data_dir"
         )
     if not folder.is_dir():
         raise UserError(
-            f"no data of {problem.stored.name} in {request.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}, or pass --generate_data to "
+            f"no data of {problem.stored.name} in {config.data_folder}; make it with "
+            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or pass --generate_data to "
             f"t2t-trainer"
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
-    problem = _use_recorded_options(request, problem)
+    problem = _with_options_of(manifest, config, problem)
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
-    problem = _with_its_files(request, problem, manifest)
+    problem = _with_its_files(config, problem, manifest)
     opened = [split for split in manifest.splits if splits is None or split in splits]
     fetch_data(folder, manifest, opened)
     problem.with_encoders(load_encoders(folder, manifest))
@@ -217,33 +227,35 @@ def open_data(
     return OpenData(problem, manifest, readers, *fingerprints)
 
 
-def find_missing_data(request: Request) -> list[str]:
-    """Returns the names of a request's problems without generated data."""
-    folders = {problem.name: data_folder(request.data_folder, problem) for problem in problems_of(request)}
+def find_missing_data(config: RunConfig) -> list[str]:
+    """Returns the names of the problems of a run without generated data."""
+    folders = {problem.name: data_folder(config.data_folder, problem) for problem in problems_of(config)}
     for folder in folders.values():
         refresh(folder)
     return [name for name, folder in folders.items() if not (folder / MANIFEST_NAME).is_file()]
 
 
-def nominal_specs(request: Request) -> list[ProblemSpec]:
+def nominal_specs(config: RunConfig) -> list[ProblemSpec]:
     """Returns the features of each problem, assuming nominal vocabulary sizes; raises UserError if they need data."""
     specs = []
-    for problem in problems_of(request):
+    for problem in problems_of(config):
         spec = problem.nominal_spec()
         if spec is None:
             raise UserError(
-                f"no data of {problem.stored.name} in {request.data_folder}, and its features are known from them "
-                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}"
+                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them "
+                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}"
             )
         specs.append(spec)
     return specs
 
 
-def open_all(request: Request, known: str = "", splits: Collection[str] | None = None) -> list[OpenData]:
-    """Opens the data of each problem of a request, see `open_data`."""
+def open_all(
+    config: RunConfig, known: str = "", splits: Collection[str] | None = None, verify: bool = True
+) -> list[OpenData]:
+    """Opens the data of each problem of a run, see `open_data`."""
     return [
-        open_data(part, get_problem(part.problem, part.problem_options), known=known, splits=splits)
-        for part in split_request(request)
+        open_data(part, get_problem(part.problem, part.problem_options), verify, known, splits)
+        for part in split_config(config)
     ]
 
 
@@ -255,20 +267,20 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
     """
     record = run.record.for_problem(problem)
     options = get_problem(record.problem, record.problem_options).options
-    request = Request(problem=record.problem, problem_options=_reading_options(options), data_dir=data_dir)
-    declared = get_problem(record.problem, request.problem_options)
-    data = open_data(request, declared, verify, known=record.data_fingerprint, splits=(split,))
+    config = RunConfig(problem=record.problem, problem_options=_reading_options(options), data_dir=data_dir)
+    declared = get_problem(record.problem, config.problem_options)
+    data = open_data(config, declared, verify, known=record.data_fingerprint, splits=(split,))
     for feature, vocabulary in record.vocabularies.items():
         stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
         if stored is None or stored.fingerprint != vocabulary.fingerprint:
             found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
             raise UserError(
-                f"the data in {data_folder(request.data_folder, declared)} is of another vocabulary of {feature} than "
+                f"the data in {data_folder(config.data_folder, declared)} is of another vocabulary of {feature} than "
                 f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
                 f"data {found}; give the --data_dir that the run was trained from"
             )
     if record.data_fingerprint and record.data_fingerprint not in (data.fingerprint, data.former_fingerprint):
-        log.info("%s is not the data that the run was trained on", data_folder(request.data_folder, declared))
+        log.info("%s is not the data that the run was trained on", data_folder(config.data_folder, declared))
     return data
 
 
@@ -294,11 +306,11 @@ def check_split(data: OpenData, split: str) -> None:
     data.manifest.split(split)
 
 
-def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:
+def _with_its_files(config: RunConfig, problem: Problem, manifest: Manifest) -> Problem:
     """Returns the problem with the files that the data was made from."""
     options = problem.options.changed()
     there = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
-    return problem if options == options | there else get_problem(request.problem, options | there)
+    return problem if options == options | there else get_problem(config.problem, options | there)
 
 
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:

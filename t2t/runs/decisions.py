@@ -5,11 +5,9 @@ that it began with. After that, only XLA may be switched on or off.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.run_record import RunRecord
 from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -104,18 +102,13 @@ def with_recorded_decisions(hparams: HParams, begun: Mapping[str, Mapping[str, A
     return hparams.replace(**values)
 
 
-def begun_run(folder: Path) -> RunRecord | None:
-    """Returns the record of the run in a folder; None if there is no run, or it has no checkpoint."""
-    if not RunDir.exists(folder):
-        return None
-    run = RunDir.open(folder)
-    return run.record if run.has_checkpoints else None
+def begun_hparams(run: RunDir | None, workers: "Workers") -> Mapping[str, Mapping[str, Any]] | None:
+    """Returns the recorded hparams of the chief's run to all workers: they may not see its folder.
 
-
-def begun_hparams(folder: Path, workers: "Workers") -> Mapping[str, Mapping[str, Any]] | None:
-    """Returns the recorded hparams of the chief's run, see `begun_run`, to all workers: they may not see its folder."""
-    begun = begun_run(folder) if workers.is_chief else None
-    return workers.from_chief(begun.hparams if begun else None)
+    None if there is no run, or it has no checkpoint.
+    """
+    begun = run.record.hparams if workers.is_chief and run and run.has_checkpoints else None
+    return workers.from_chief(begun)
 
 
 def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:

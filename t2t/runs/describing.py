@@ -19,13 +19,14 @@ from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel, create_model
 from t2t.problems.base import Problem
+from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
-from t2t.runs.names import Request, Resolved, problems_of, resolve
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import problems_of
 from t2t.runs.parts import Part
 from t2t.runs.recording import joined_spec
 from t2t.runs.sampled_candidates import widest_rows
-from t2t.runs.settings import Settings
 from t2t.runs.split_decoding import first_examples
 from t2t.runs.training import TrainingRun
 from t2t.runs.warm_start import check_start
@@ -49,7 +50,7 @@ _BATCH_SIZES = frozenset({"batch_size", "effective_batch_size"})
 
 def memory(run: TrainingRun) -> MemoryEstimate:
     """Estimates the memory of an update; with several problems, the largest."""
-    hparams = run.resolved.hparams
+    hparams = run.hparams
     slots = len(run.step.optimizer.variables) // max(len(run.step.trained), 1) + bool(hparams.ema_decay)
     estimates = []
     for part in run.parts:
@@ -68,7 +69,7 @@ def _operations(run: TrainingRun) -> str:
     return (
         f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products, on any machine"
         + ("; what the model does in loops, step by step, is not counted and comes on top" if loops else "")
-        + ("; sampling comes on top" if run.resolved.hparams.rows_per_example > 1 else "")
+        + ("; sampling comes on top" if run.hparams.rows_per_example > 1 else "")
     )
 
 
@@ -107,14 +108,14 @@ def _padded_tokens(run: TrainingRun, part: Part) -> int:
 
 def describe(run: TrainingRun) -> list[str]:
     """Returns a line for each aspect of a run."""
-    hparams, request = run.resolved.hparams, run.resolved.request
+    hparams, config = run.hparams, run.config
     best = run.parts[0].best_metric
     if len(run.parts) > 1:
         best = f"the mean over the problems of {hparams.best_metric or 'the loss per token'}"
     return [
-        _names_line(request),
-        _changes_line(run.resolved, [_unit(part) for part in run.parts]),
-        f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
+        _names_line(config),
+        _changes_line(run.experiment, hparams, [_unit(part) for part in run.parts]),
+        f"data_dir {config.data_folder}, output_dir {config.output_folder}, random_seed {config.random_seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {', '.join(run.devices.names)}",
         *_untrained_lines(run.model, run.step.adapters, hparams),
@@ -123,21 +124,21 @@ def describe(run: TrainingRun) -> list[str]:
         *([_xla_line(hparams)] if run.step.xla else []),
         *(
             f"plug-in {plugin.name} ({plugin.kind}): {', '.join(plugin.registered) or 'registered nothing'}"
-            for plugin in run.resolved.plugins
+            for plugin in run.experiment.plugins
         ),
     ]
 
 
-def _names_line(request: Request) -> str:
-    return f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}"
+def _names_line(config: RunConfig) -> str:
+    return f"problem {config.problem}, model {config.model}, hparams set {config.hparams_set}"
 
 
-def _changes_line(resolved: Resolved, units: Iterable[str]) -> str:
+def _changes_line(experiment: Experiment, hparams: HParams, units: Iterable[str]) -> str:
     """Describes what differs from the named set; `units` are those of the batches of each problem."""
-    named = assigned_names(resolved.request.overrides)
+    named = assigned_names(experiment.config.hparams)
     changed = {
         name: values
-        for name, values in resolved.hparams.difference(resolved.named_set).items()
+        for name, values in hparams.difference(experiment.named_set).items()
         if name in named or name not in DECIDED
     }
     unit = " or ".join(dict.fromkeys(units))
@@ -168,8 +169,8 @@ def _data_line(run: TrainingRun, part: Part) -> str:
     if distilled:
         line += f", targets distilled from {distilled.teacher['model']} {distilled.teacher['hparams_set']}"
     line += f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else ""
-    if run.settings.evaluates_dev:
-        read = len(first_examples(part.data, DEV, part.hparams, run.settings.eval_steps))
+    if run.config.evaluates:
+        read = len(first_examples(part.data, DEV, part.hparams, run.config.eval_steps))
         if read < (there_are := len(part.data.readers[DEV])):
             line += f"; evaluations read {read:,} of {there_are:,} dev examples, and these choose the best checkpoint"
     return line
@@ -213,32 +214,32 @@ def _change(name: str, old, new, unit: str) -> str:
     return f"{name}={new}{unit and ' '}{unit} (was {old})"
 
 
-def dry_run_lines(request: Request, settings: Settings) -> Iterator[str]:
+def dry_run_lines(experiment: Experiment) -> Iterator[str]:
     """Describes a run in lines; without generated data, assumes nominal vocabulary sizes.
 
     Raises:
         UserError: a wrong name or value, different data, or a problem whose features are known only from its data.
         MachineError: an update does not fit into memory.
     """
-    resolved = resolve(request)
-    check_start(resolved, settings)
-    if missing := find_missing_data(resolved.request):
+    config = experiment.config
+    check_start(experiment)
+    if missing := find_missing_data(config):
         with memory_errors_as_machine_errors("the model", "make it smaller"):
-            yield from _nominal_lines(resolved, settings, missing)
+            yield from _nominal_lines(experiment, missing)
         return
-    run = TrainingRun.from_request(request, settings)
+    run = TrainingRun.prepare(experiment)
     yield from describe(run)
-    if (count := len(settings.cluster.addresses)) > 1:
+    if (count := len(config.cluster.addresses)) > 1:
         yield f"workers: {count}, each as described; an update has the batches of all"
     estimated = memory(run)
     yield f"memory: {estimated}"
     yield f"computation: {_operations(run)}"
-    done = max(CheckpointStore(request.output_folder / "checkpoints").steps(), default=0)
+    done = max(CheckpointStore(config.output_folder / "checkpoints").steps(), default=0)
     last, limit = run.plan.train_steps, memory_limit()
     if not run.devices.are_gpus and estimated.total * len(run.step.own) > limit:
         yield f"training: not timed, as it may need more than the {limit / 2**30:,.1f} GiB of memory here"
     elif done < last:
-        yield time_line(_seconds(run), done, last, settings.evaluates_dev, used_memory(run.devices))
+        yield time_line(_seconds(run), done, last, config.evaluates, used_memory(run.devices))
 
 
 def _seconds(run: TrainingRun) -> float:
@@ -252,12 +253,13 @@ def _seconds(run: TrainingRun) -> float:
     return fmean(seconds)
 
 
-def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:
-    hparams, request = decide_precision(resolved.hparams, training_engine().multiplies_bfloat16()), resolved.request
-    problems, specs = problems_of(request), nominal_specs(request)
-    devices = training_engine().devices(*settings.devices())
-    keras.utils.set_random_seed(settings.seed)
-    model = create_model(resolved.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
+def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
+    config = experiment.config
+    hparams = decide_precision(experiment.hparams, training_engine().multiplies_bfloat16())
+    problems, specs = problems_of(config), nominal_specs(config)
+    devices = training_engine().devices(*config.devices())
+    keras.utils.set_random_seed(config.random_seed)
+    model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)
     adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)
@@ -265,19 +267,19 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     optimizer.build(added or model.trainable_variables)
     weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *added, *optimizer.variables])
     return [
-        _names_line(request),
-        _changes_line(resolved, [batch_unit(spec.features.values()) for spec in specs]),
-        *(_vocabulary_line(request, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
+        _names_line(config),
+        _changes_line(experiment, hparams, [batch_unit(spec.features.values()) for spec in specs]),
+        *(_vocabulary_line(config, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
         f"parameters: {model.count_params():,}; {hparams.precision} on {', '.join(devices.names)}",
         *_untrained_lines(model, adapters, hparams),
         _updates_line(hparams),
         f"memory: about {weights / 2**20:,.0f} MiB on each replica for weights and optimizer; that of activations, and "
         f"what training costs, depend on the lengths of the data: make them with t2t-datagen "
-        f"--problem={request.problem} --data_dir={request.data_folder}",
+        f"--problem={config.problem} --data_dir={config.data_folder}",
     ]
 
 
-def _vocabulary_line(request: Request, problem: Problem, spec: ProblemSpec, is_missing: bool) -> str:
+def _vocabulary_line(config: RunConfig, problem: Problem, spec: ProblemSpec, is_missing: bool) -> str:
     """Describes the assumed vocabulary sizes of a problem."""
     sizes = {name: f.vocab_size for name, f in spec.features.items() if f.kind == FeatureKind.TOKENS}
     if len(set(sizes.values())) == 1:
@@ -285,5 +287,5 @@ def _vocabulary_line(request: Request, problem: Problem, spec: ProblemSpec, is_m
     else:
         found = ", ".join(f"vocabulary of {name} of {size:,}" for name, size in sizes.items())
         found += ", their nominal sizes; " if sizes else ""
-    folder = data_folder(request.data_folder, problem)
+    folder = data_folder(config.data_folder, problem)
     return f"data of {problem.name}: {found}{'no data at' if is_missing else 'others are missing; not read:'} {folder}"

@@ -25,7 +25,7 @@ from t2t.inference.engine_choice import AUTO, TENSORFLOW, EngineChoice, ctransla
 from t2t.inference.fallback import FallbackEngine
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import EOS_ID, UNK_ID
 
 log = logging.getLogger("t2t")
@@ -240,5 +240,7 @@ def _model_complaints(translator: Translator) -> list[str]:
 
 
 def _log_model_decodes(reason: str) -> None:
-    engine = import_quietly("t2t.inference.backend_choice").inference_backend().name
-    log.info("--engine=auto: %s decodes: %s", engine, reason)
+    prepare_framework()
+    from t2t.inference.backend_choice import inference_backend
+
+    log.info("--engine=auto: %s decodes: %s", inference_backend().name, reason)

@@ -3,12 +3,15 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from t2t.errors import UserError
 from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, EngineChoice
 from t2t.runs.loading import LoadedRun, load
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
+
+if TYPE_CHECKING:
+    from t2t.models.base import SequenceModel
 
 log = logging.getLogger("t2t")
 
@@ -63,8 +66,10 @@ def load_ensemble(
             )
     for run in runs[1:]:
         _check_together(runs[0], run)
+    prepare_framework()
+    from t2t.models.ensemble import Ensemble
 
-    model = import_quietly("t2t.models.ensemble").Ensemble([run.model for run in runs], average)
+    model = cast("SequenceModel", Ensemble([run.model for run in runs], average))  # it has the interface of one
     log.info("an ensemble of %d runs: the mean of their %s", len(runs), average.replace("_", "-"))
     return dataclasses.replace(runs[0], build=lambda: model, engine=EngineChoice())
 

@@ -5,6 +5,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
@@ -26,7 +27,7 @@ from t2t.registry import HPARAMS, MODELS
 from t2t.runs.engines import conversion_of, engine_of, settled
 from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
-from t2t.runs.startup import import_quietly, load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.mixture import select_problem_entries
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class LoadedRun:
 
 
 def load(
-    output_dir: str,
+    output_dir: str | Path,
     checkpoint: str = "latest",
-    usr_dir: str | None = None,
+    t2t_usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
     devices: tuple[int, int, int] | None = None,
@@ -117,7 +118,7 @@ def load(
     Args:
         output_dir: see `t2t.load`.
         checkpoint: see `t2t.load`.
-        usr_dir: see `t2t.load`.
+        t2t_usr_dir: see `t2t.load`.
         decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
         problem: see `t2t.load`.
         devices: `worker_gpu`, `worker_cpu` and `weight_shards`; None for one device.
@@ -128,7 +129,7 @@ def load(
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
     choice = settled(engine or EngineChoice(), devices)
-    run, loaded_problem, hparams = open_to_decode(output_dir, usr_dir, decode_overrides, problem)
+    run, loaded_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
     _note_unused_penalties(hparams, decode_overrides)
     record, name = run.record, loaded_problem.name
     read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
@@ -138,9 +139,13 @@ def load(
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
 
     def build() -> "SequenceModel":
+        prepare_framework()
+        from t2t.inference.parallel import use_single_core_ops
+        from t2t.runs.building import build_model
+
         if many_rows:
-            import_quietly("t2t.inference.parallel").use_single_core_ops()
-        return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
+            use_single_core_ops()
+        return build_model(record, hparams, read, devices).for_problem(name)
 
     loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice, asked=assigned_names(decode_overrides))
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
@@ -150,11 +155,11 @@ def load(
 
 
 def open_to_decode(
-    output_dir: str, usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
+    output_dir: str | Path, t2t_usr_dir: str | None = None, decode_overrides: str = "", problem: str = ""
 ) -> tuple[RunDir, Problem, HParams]:
     """Returns a run, one of its problems with vocabularies, and its hparams; see `load`."""
     run = RunDir.open(output_dir)
-    check_plugins(run, load_plugins_quietly(usr_dir))
+    check_plugins(run, load_plugins_quietly(t2t_usr_dir))
     record, name = run.record, select_problem(run, problem)
     options = record.for_problem(name).problem_options
     hparams = _hparams_class(record).from_dict(record.hparams)
@@ -190,8 +195,8 @@ def _hparams_class(record: RunRecord) -> type[HParams]:
         needed = MODELS.declared(record.model, "hparams_class")
         if needed in [one.__name__ for one in held.__mro__]:
             return held
-    with quietly():
-        wanted = MODELS.get(record.model).hparams_class
+    prepare_framework()
+    wanted = MODELS.get(record.model).hparams_class
     return held if issubclass(held, wanted) else wanted
 
 

@@ -16,8 +16,9 @@ from t2t.hparams.base import HParams
 from t2t.registry import MODELS
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_overrides, as_path, as_text, checks_arguments
+from t2t.runs.config import RunConfig
 from t2t.runs.first_call import TOLERANCE, Features, as_array, as_tensors, random_column
-from t2t.runs.names import Request, build_hparams, check_family
+from t2t.runs.names import build_hparams, check_family
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -40,7 +41,7 @@ _PADDING = 3
 
 @checks_arguments()
 def check_model(
-    model: str, hparams_set: str, *, hparams: str | Mapping[str, Any] = "", usr_dir: StrPath | None = None
+    model: str, hparams_set: str, *, hparams: str | Mapping[str, Any] = "", t2t_usr_dir: StrPath | None = None
 ) -> None:
     """Checks what training and decoding rely on in a model, with random weights and examples.
 
@@ -53,24 +54,20 @@ def check_model(
         model: its name.
         hparams_set: name of an hparams set of its family; a small one is checked in seconds.
         hparams: overrides of the set, as in `train`.
-        usr_dir: folder of the plug-in that defines them.
+        t2t_usr_dir: folder of the plug-in that defines them.
 
     Raises:
         UserError: an unknown name; or one of these does not hold, and which.
     """
-    load_plugins_quietly(as_path("usr_dir", usr_dir))
+    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
     from t2t.training.engine_choice import training_engine
     from t2t.training.precision import FLOAT32
 
     training_engine().apply_precision(FLOAT32)
-    request = Request(
-        problem="",
-        model=as_text("model", model),
-        hparams_set=as_text("hparams_set", hparams_set),
-        overrides=as_overrides(hparams),
-    )
-    model_class, values = MODELS.get(request.model), build_hparams(request)[0].freeze()
-    check_family(request, model_class, values)
+    model, hparams_set = as_text("model", model), as_text("hparams_set", hparams_set)
+    config = RunConfig(model=model, hparams_set=hparams_set, hparams=as_overrides(hparams))
+    model_class, values = MODELS.get(model), build_hparams(config)[0].freeze()
+    check_family(model, hparams_set, model_class, values)
     for source, target in itertools.product(model_class.accepts_inputs, model_class.accepts_targets):
         kinds = {TARGETS: target} if source is None else {INPUTS: source, TARGETS: target}
         spec = ProblemSpec(name="check", features={name: _SPECS[kind] for name, kind in kinds.items()})

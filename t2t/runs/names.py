@@ -1,15 +1,12 @@
-"""Resolves names to objects: problem, model class and hparams."""
+"""Looks up names: problems with their options and variants, hparams sets with their overrides."""
 
 import dataclasses
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from t2t.checkpoints.run_dir import RunDir, near_run
 from t2t.errors import UnknownNameError, UserError
-from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
 from t2t.hparams.override import assigned_names
@@ -17,95 +14,17 @@ from t2t.metrics import LABEL, metric_names, unknown_metric
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
-from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
+from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
-from t2t.registry.plugins import Plugin, load_plugins
 from t2t.registry.registry import Registry
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR, DEV, TRAIN
-from t2t.specs.features import ProblemSpec
+from t2t.runs.config import NAMES, RunConfig
+from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
 
 log = logging.getLogger("t2t")
 
 _SHOWN_SETS = 3
 """Number of sets that an error names."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """Names and paths that a user gave."""
-
-    problem: str
-    """One problem, or several as `t2t.specs.mixture` names them."""
-    model: str = ""
-    hparams_set: str = ""
-    overrides: str = ""
-    """Value of `--hparams`."""
-    train_steps: int | None = None
-    """Overrides the hparam of that name."""
-    problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """`<problem>.<option>` for one of several problems, `<option>` for all that have it."""
-    data_dir: str = ""
-    """Empty for `~/t2t_data`."""
-    is_data_of_run: bool = False
-    """Whether `data_dir` comes from the record of the run in `output_dir`."""
-    tmp_dir: str = ""
-    """Raw files and downloads; empty for a folder under `data_dir`."""
-    output_dir: str = ""
-    """Empty for `~/t2t_train/<problem>/<model>-<hparams_set>`."""
-    usr_dir: str = ""
-
-    @property
-    def data_folder(self) -> Path:
-        """Folder of generated data."""
-        return local_path(self.data_dir or DEFAULT_DATA_DIR)
-
-    @property
-    def tmp_folder(self) -> Path:
-        """Folder of raw files."""
-        return local_path(self.tmp_dir) if self.tmp_dir else self.data_folder / "tmp"
-
-    @property
-    def output_folder(self) -> Path:
-        """Folder of the run."""
-        default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"
-        return local_path(self.output_dir or default)
-
-
-@dataclasses.dataclass(frozen=True)
-class Resolved:
-    """The objects of a request."""
-
-    request: Request
-    model_class: type
-    hparams: HParams
-    named_set: HParams
-    """The set as named, before overrides."""
-    plugins: list[Plugin]
-
-
-def resolve(request: Request) -> Resolved:
-    """Loads plug-ins, looks every name up and freezes the registries.
-
-    Raises:
-        UserError: a missing or unknown name, a set or a problem that the model does not accept, or a wrong override.
-    """
-    plugins = load_plugins(request.usr_dir or None)
-    request = resolve_aliases(request)
-    check_names(request)
-    hparams, named_set = build_hparams(request)
-    model_class = MODELS.get(request.model)
-    check_model(request, model_class, hparams)
-    for registry in REGISTRIES:
-        registry.freeze()
-    return Resolved(request, model_class, hparams.freeze(), named_set, plugins)
-
-
-def resolve_aliases(request: Request) -> Request:
-    """Returns a request with aliases replaced by their names."""
-    kinds = ("problem", "model", "hparams_set")
-    names: dict[str, Any] = {kind: canonical(kind, getattr(request, kind)) for kind in kinds}
-    return dataclasses.replace(request, **names)
 
 
 def canonical(kind: str, name: str) -> str:
@@ -116,79 +35,53 @@ def canonical(kind: str, name: str) -> str:
     return mixture_of(PROBLEMS.canonical(base) + "".join(reversed(suffixes)) for base, suffixes in variants)
 
 
-def check_names(request: Request) -> None:
-    """Raises UserError for names that are missing or unknown, without importing a model."""
-    missing = [f"--{name}" for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
-    if missing and request.output_dir and not RunDir.exists(request.output_folder):
-        folder = request.output_folder
-        raise UserError(
-            f"{', '.join(missing)}: not given, and {folder} holds no run or study to take them from; "
-            f"{near_run(folder)}for a new one, name one each; list what there is with --registry_help"
-        )
-    if missing:
-        raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
-    problems = problems_of(request)
-    for problem in problems:
-        check_declared(problem)
-    hparams = build_hparams(request)[0].freeze()
-    check_mixture(hparams, split_mixture(request.problem))
-    for problem in problems:
-        if (shape := problem.target_shape()) and (complaint := hparams.image_complaint(problem.name, shape)):
-            raise UserError(complaint)
-    modalities = [(MODALITIES, name) for name in (hparams.input_modality, hparams.target_modality) if name]
-    for registry, name in [(MODELS, request.model), *modalities]:
-        if name not in registry:
-            registry.get(name)  # raises, with the nearest names
-    if (loaded := MODELS.loaded(request.model)) is not None:
-        check_model(request, loaded, hparams)
-        return
-    needed = MODELS.declared(request.model, "hparams_class")  # as its source says
-    if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
-        raise _unfit(request, needed, hparams)
+def resolve_aliases(config: RunConfig) -> RunConfig:
+    """Returns a configuration with aliases replaced by their names."""
+    names: dict[str, Any] = {kind: canonical(kind, getattr(config, kind)) for kind in NAMES}
+    return dataclasses.replace(config, **names)
 
 
-def split_request(request: Request) -> list[Request]:
-    """Returns a request for each problem, with its options.
+def split_config(config: RunConfig) -> list[RunConfig]:
+    """Returns the configuration for each problem, with its options.
 
     Raises:
         UserError: a problem given twice, an unknown name, or an option that none of several problems has.
     """
-    names = split_mixture(request.problem)
+    names = split_mixture(config.problem)
     if len(names) == 1:
-        return [request]
-    has = {name: {field.name for field in dataclasses.fields(get_problem(name).options)} for name in names}
-    shared = {option: value for option, value in request.problem_options.items() if "." not in option}
+        return [config]
+    has = {name: option_names(name) for name in names}
+    shared = {option: value for option, value in config.problem_options.items() if "." not in option}
     for option in shared:
         if not any(option in options for options in has.values()):
             raise UserError(f"--{option}: none of the problems {', '.join(names)} has that option; leave it out")
     return [
         dataclasses.replace(
-            request,
+            config,
             problem=name,
-            problem_options=select_problem_entries(request.problem_options, name)
+            problem_options=select_problem_entries(config.problem_options, name)
             | {option: value for option, value in shared.items() if option in has[name]},
         )
         for name in names
     ]
 
 
-def option_names(problem: str) -> list[str]:
-    """Returns the names of the options of the problems."""
-    names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(get_problem(one).options)]
-    return list(dict.fromkeys(names))
+def problems_of(config: RunConfig) -> list[Problem]:
+    """Returns the problems without encoders; raises as `split_config` and `get_problem`."""
+    return [get_problem(one.problem, one.problem_options) for one in split_config(config)]
 
 
-def flag_options(request: Request) -> dict[str, Any]:
-    """Returns the problem options of a request as flags give them: the same for all problems that have them.
+def shared_options(config: RunConfig) -> dict[str, Any]:
+    """Returns the options of the problems as flags give them: the same for all problems that have them.
 
     Raises:
-        UserError: one of several problems has another value; also as `split_request` and `get_problem`.
+        UserError: one of several problems has another value; also as `problems_of`.
     """
-    names = split_mixture(request.problem)
+    names = split_mixture(config.problem)
     if len(names) == 1:
-        return dict(request.problem_options)
-    problems, found = dict(zip(names, problems_of(request), strict=True)), {}
-    for option in dict.fromkeys(name.rpartition(".")[2] for name in request.problem_options):
+        return dict(config.problem_options)
+    problems, found = dict(zip(names, problems_of(config), strict=True)), {}
+    for option in dict.fromkeys(name.rpartition(".")[2] for name in config.problem_options):
         values = {name: getattr(one.options, option) for name, one in problems.items() if hasattr(one.options, option)}
         found[option] = next(iter(values.values()))
         if any(value != found[option] for value in values.values()):
@@ -200,9 +93,10 @@ def flag_options(request: Request) -> dict[str, Any]:
     return found
 
 
-def problems_of(request: Request) -> list[Problem]:
-    """Returns the problems of a request without encoders; raises as `split_request` and `get_problem`."""
-    return [get_problem(part.problem, part.problem_options) for part in split_request(request)]
+def option_names(problem: str) -> list[str]:
+    """Returns the names of the options of the problems."""
+    names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(get_problem(one).options)]
+    return list(dict.fromkeys(names))
 
 
 def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
@@ -360,12 +254,12 @@ def check_override(hparams_set: str, text: str) -> None:
             raise UserError("; ".join(wrong))
 
 
-def build_hparams(request: Request) -> tuple[HParams, HParams]:
-    """Returns the hparams of a request, and its set without overrides; raises as `get_hparams` and `override`."""
-    named_set = get_hparams(request.hparams_set)
-    hparams = named_set.override(request.overrides)
-    if request.train_steps is not None:
-        hparams = hparams.replace(train_steps=request.train_steps)
+def build_hparams(config: RunConfig) -> tuple[HParams, HParams]:
+    """Returns the hparams of a run, and its set without changes; raises as `get_hparams` and `override`."""
+    named_set = get_hparams(config.hparams_set)
+    hparams = named_set.override(config.hparams)
+    if config.train_steps is not None:
+        hparams = hparams.replace(train_steps=config.train_steps)
     return hparams, named_set
 
 
@@ -375,34 +269,18 @@ def hparam_names(hparams_set: str = "") -> list[str]:
     return [name for name, _ in known.items()]
 
 
-def check_model(request: Request, model_class: type[Any], hparams: HParams) -> None:
-    """Raises UserError if a model does not accept the set or, where they are known, the features of the problems.
-
-    A new run must not have hparams that nothing reads, either; see `SequenceModel.check_new`.
-    """
-    check_family(request, model_class, hparams)
-    problems = problems_of(request)
-    declared = [spec for problem in problems if (spec := problem.declared_spec()) is not None]
-    for spec in declared:
-        model_class.check_accepts(spec)
-    whole = declared[0] if len(declared) == 1 else ProblemSpec(name=request.problem, members=tuple(declared))
-    if whole.members:
-        model_class.check_accepts(whole)
-    if len(declared) == len(problems) and not RunDir.exists(request.output_folder):
-        model_class.check_new(hparams, get_hparams(request.hparams_set), whole)
-
-
-def check_family(request: Request, model_class: type[Any], hparams: HParams) -> None:
+def check_family(model: str, hparams_set: str, model_class: type[Any], hparams: HParams) -> None:
     """Raises UserError if a model does not accept the set."""
     if not isinstance(hparams, model_class.hparams_class):
-        raise _unfit(request, model_class.hparams_class.__name__, hparams)
+        raise unfit_set(model, hparams_set, model_class.hparams_class.__name__, hparams)
     model_class.check_hparams(hparams)
 
 
-def _unfit(request: Request, needed: str, hparams: HParams) -> UserError:
+def unfit_set(model: str, hparams_set: str, needed: str, hparams: HParams) -> UserError:
+    """Returns the error for a set that is not of the class `needed` by a model."""
     fitting = [name for name in HPARAMS.names() if type(get_hparams(name)).__name__ == needed]
     such_as = f", such as {', '.join(fitting[:_SHOWN_SETS])}" if fitting else ""
     return UserError(
-        f"--model={request.model} --hparams_set={request.hparams_set}: the model reads {needed}, the set holds "
+        f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
         f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
     )

@@ -17,9 +17,9 @@ from t2t.metrics.token import FIGURES, LABEL
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import METRICS
+from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData
 from t2t.runs.run_checks import set_batch_size
-from t2t.runs.settings import Settings
 from t2t.runs.split_batches import build_training_batches
 from t2t.runs.split_decoding import decodes
 from t2t.specs.constants import TRAIN
@@ -59,7 +59,7 @@ class Part:
 
 
 def build_parts(
-    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int, is_new: bool
+    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, config: RunConfig, per_update: int, is_new: bool
 ) -> list[Part]:
     """Returns a part for each problem of a run with `per_update` batches per update.
 
@@ -79,11 +79,11 @@ def build_parts(
                 f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
                 f"reads targets, too; train --model=transformer_mlm"
             )
-        batches = build_training_batches(one, own, settings.seed, _curriculum(own, per_update))
+        batches = build_training_batches(one, own, config.random_seed, _curriculum(own, per_update))
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
         _report_examples(batches, one, own.max_length, is_new)
-        best_metric = resolve_best_metric(own, one.problem, view, settings)
+        best_metric = resolve_best_metric(own, one.problem, view, config)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
 
@@ -100,7 +100,7 @@ def _check_same_vocabularies(data: Sequence[OpenData]) -> None:
                 )
 
 
-def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:
+def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, config: RunConfig) -> str:
     """Returns the full name of the figure that selects the best checkpoint; `best_metric` may omit its label.
 
     Raises:
@@ -115,7 +115,7 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
         raise UserError(
             f"hparam best_metric={name}: {problem.name} {why}; choose a teacher-forced figure, e.g. {LABEL}loss"
         )
-    if hparams.early_stopping_steps and not settings.evaluates_dev:
+    if hparams.early_stopping_steps and not config.evaluates:
         raise UserError(
             f"hparam early_stopping_steps={hparams.early_stopping_steps}: this run does not evaluate; leave it out "
             f"or train with --schedule=continuous_train_and_eval and --eval_steps above 0"

@@ -11,10 +11,9 @@ import keras
 import t2t
 from t2t.checkpoints.run_record import RunRecord
 from t2t.files.paths import to_record
+from t2t.hparams.base import HParams
 from t2t.runs.data import OpenData
-from t2t.runs.names import Resolved
-from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
-from t2t.runs.settings import Settings
+from t2t.runs.experiment import MAY_CHANGE_ON_RESUME, Experiment
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
@@ -47,28 +46,28 @@ def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
 
 
 def record_of(
-    resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any], settings: Settings
+    experiment: Experiment, hparams: HParams, data: Sequence[OpenData], warm_start: dict[str, Any]
 ) -> RunRecord:
-    """Returns the record of a run; see `RunRecord.warm_start`."""
-    request = resolved.request
+    """Returns the record of a run with its final hparams; see `RunRecord.warm_start`."""
+    config = experiment.config
     return RunRecord(
-        problem=request.problem,
-        model=request.model,
-        hparams_set=request.hparams_set,
-        overrides=request.overrides,
-        hparams=resolved.hparams.to_dict(),
+        problem=config.problem,
+        model=config.model,
+        hparams_set=config.hparams_set,
+        overrides=config.hparams,
+        hparams=hparams.to_dict(),
         problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
         spec=spec_of(data),
         data_fingerprint="+".join(one.fingerprint for one in data),
         distilled={
             one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
         },
-        data_dir=to_record(request.data_folder),
+        data_dir=to_record(config.data_folder),
         vocabularies=describe_encoders(encoders_of(data)),
-        plugins=[plugin.to_dict() for plugin in resolved.plugins],
+        plugins=[plugin.to_dict() for plugin in experiment.plugins],
         warm_start=warm_start,
-        seed=settings.seed,
-        settings=settings.remembered(),
+        random_seed=config.random_seed,
+        settings=config.remembered(),
         versions=versions(),
     )
 

@@ -11,65 +11,19 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.files.remote.mirror import exists
-from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
-from t2t.runs.data import find_missing_data, open_data, open_run_data
+from t2t.runs.config import RunConfig
+from t2t.runs.data import open_run_data
 from t2t.runs.decisions import with_recorded_decisions
-from t2t.runs.names import (
-    Request,
-    build_hparams,
-    canonical,
-    get_hparams,
-    get_problem,
-    problems_of,
-    split_request,
-    split_variants,
-)
-from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
-from t2t.runs.settings import Settings
-from t2t.specs.constants import DEV, TRAIN
+from t2t.runs.names import canonical, get_hparams, get_problem, split_variants
+from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind
 from t2t.training.schedules import learning_rate
 
 log = logging.getLogger("t2t")
-
-
-def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:
-    """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
-
-    Raises:
-        UserError: no data or different data, no file to generate it from, no checkpoint for the warm start, the folder
-            is in a zoo, or it holds a run without checkpoints that began with a warm start, and now none is asked.
-    """
-    check_outside_zoo(request.output_folder, "output_dir")
-    hparams = build_hparams(request)[0]
-    if hparams.shortlist:
-        raise UserError(
-            "hparam shortlist=True: a shortlist is learned for a trained run, and evaluations while it trains search "
-            "all pieces; leave it out, and decode the run with --shortlist"
-        )
-    check_same_beginning(request.output_folder, settings.warm_start_from)
-    known = recorded_data_fingerprint(request.output_folder)
-    for part in split_request(request) if needs_data else []:
-        open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))
-    missing = find_missing_data(request) if generates else []
-    for options in (problem.options for problem in problems_of(request) if problem.name in missing):
-        for name in options.file_names():
-            for path in options.paths(name):
-                if not exists(path):
-                    raise UserError(f"--{name}={path}: there is no such file; check the path")
-    if settings.warm_start_from and not RunDir.has_begun(request.output_folder):
-        find_source(settings.warm_start_from)
-    steps = CheckpointStore(request.output_folder / "checkpoints").steps()
-    if hparams.lora_rank and not steps:
-        check_adapters(hparams, settings)
-    goes_on = max(steps, default=0) < hparams.train_steps
-    if goes_on and settings.cluster.is_chief and (warning := long_warmup(hparams)):
-        log.warning(warning)
 
 
 def long_warmup(hparams: HParams) -> str:
@@ -88,7 +42,7 @@ def long_warmup(hparams: HParams) -> str:
     )
 
 
-def check_adapters(hparams: HParams, settings: Settings) -> None:
+def check_adapters(hparams: HParams, config: RunConfig) -> None:
     """Checks that a new run can train adapters, if it does.
 
     Raises:
@@ -97,15 +51,15 @@ def check_adapters(hparams: HParams, settings: Settings) -> None:
     if not hparams.lora_rank:
         return
     asked = f"hparam lora_rank={hparams.lora_rank}"
-    if not settings.warm_start_from:
+    if not config.warm_start_from:
         raise UserError(
             f"{asked}: adapters change the weights of a trained model; name its run or checkpoint by --warm_start_from"
         )
     conflicts = {
         f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
         f"objective={hparams.objective}": hparams.objective != "likelihood",
-        "--warm_start_other_vocabulary": settings.warm_start_other_vocabulary,
-        "--warm_start_optimizer": settings.warm_start_optimizer,
+        "--warm_start_other_vocabulary": config.warm_start_other_vocabulary,
+        "--warm_start_optimizer": config.warm_start_optimizer,
     }
     if found := [name for name, is_given in conflicts.items() if is_given]:
         raise UserError(

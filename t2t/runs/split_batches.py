@@ -9,7 +9,6 @@ from t2t.data.training_batches import TrainingBatches
 from t2t.hparams.base import HParams
 from t2t.inference.rows import USUAL_LONGEST
 from t2t.runs.data import OpenData
-from t2t.runs.resuming import recorded_seed
 from t2t.runs.run_checks import set_batch_size
 from t2t.specs.constants import TRAIN
 
@@ -52,7 +51,7 @@ def batches_of_run(run: RunDir, data: OpenData, split: str) -> TrainingBatches |
     kept = {section: {name: value for name, value in values.items() if name in shared} for section, values in recorded}
     hparams = set_batch_size(HParams.from_dict(kept), run.record.problems, data.problem.name)
     if split == TRAIN:
-        return build_training_batches(data, hparams, recorded_seed(run.path))
+        return build_training_batches(data, hparams, run.seed)
     longest = hparams.max_input_length or max(USUAL_LONGEST, hparams.max_length)
     return EvalBatches(
         data.readers[split], hparams.batch_size, columns=data.problem.columns, max_length=longest, ladder_step=1.0

@@ -2,22 +2,19 @@
 
 import contextlib
 import logging
-from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import fingerprint_of
-from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, check_same_seed
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
-from t2t.runs.arguments import FLAGS
-from t2t.runs.resuming import check_same_seed
+from t2t.runs.config import RunConfig
 from t2t.runs.run_checks import find_source
-from t2t.runs.settings import Settings
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, restore
 
@@ -33,7 +30,7 @@ def restore_latest(
         UserError: the run was begun with another seed or `model` name, or the checkpoint or its base does not fit.
     """
     checkpoint = store.load()
-    check_same_seed(store, checkpoint.state.get("seed"), seed)
+    check_same_seed(store.folder.parent, checkpoint.state.get("seed"), seed)
     check_same_architecture(checkpoint, model, step.model.hparams, store.folder.parent / RECORD_FILE)
     base = AdapterBase.from_state(checkpoint.state)
     if base is not None:
@@ -76,24 +73,17 @@ def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
     return False
 
 
-def log_settings(folder: Path, settings: Settings) -> None:
-    """Logs which of its settings the run in a folder keeps, if they are not the defaults, and which have changed."""
-    before = RunDir.open(folder).record.settings if RunDir.exists(folder) else {}
-    now, defaults = settings.remembered(), Settings().remembered()
-    kept = [_as_flag(name, value) for name, value in now.items() if before.get(name) == value != defaults[name]]
+def log_settings(run: RunDir, config: RunConfig) -> None:
+    """Logs which of its options a run keeps, if they are not the defaults, and which have changed."""
+    before, now, defaults = run.record.settings, config.remembered(), RunConfig().remembered()
+    kept = [f"--{name}={value}" for name, value in now.items() if before.get(name) == value != defaults[name]]
     changed = [
-        f"{_as_flag(name, value)} instead of {_as_flag(name, before[name])}"
+        f"--{name}={value} instead of --{name}={before[name]}"
         for name, value in now.items()
         if before.get(name, value) != value
     ]
     if found := [f"{', '.join(kept)} as before"] * bool(kept) + changed:
-        log.info("settings of the run in %s: %s", folder, "; ".join(found))
-
-
-def _as_flag(name: str, value: Any) -> str:
-    if name == "evaluates":
-        return f"--schedule={'continuous_train_and_eval' if value else 'train'}"
-    return f"--{FLAGS.get(name, name)}={value}"
+        log.info("settings of the run in %s: %s", run.path, "; ".join(found))
 
 
 def warn_changed_train_steps(run: RunDir, hparams: HParams) -> None:

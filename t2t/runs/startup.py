@@ -1,8 +1,7 @@
-"""Imports TensorFlow without the lines that its libraries print at startup."""
+"""Imports Keras and its backend without the lines that their libraries print at startup."""
 
 import contextlib
 import glob
-import importlib
 import importlib.util
 import json
 import os
@@ -12,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO
 
 from t2t.errors import UserError
@@ -36,17 +34,17 @@ def leave_out(package: str) -> None:
     _unneeded.add(package)
 
 
-def import_quietly(module: str) -> ModuleType:
-    """Imports a module that imports Keras with its backend; see `quietly`.
+def prepare_framework() -> None:
+    """Imports Keras with its backend; to call before the first import of a module that imports them. See `quietly`.
 
     Raises:
         UserError: see `check_keras_backend`.
     """
-    if module in sys.modules:
-        return sys.modules[module]
+    if "keras" in sys.modules:
+        return
     check_keras_backend()
     with quietly(), _left_out():
-        return importlib.import_module(module)
+        import keras  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ Legend: L layers, H heads, Q queries, K keys.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
@@ -15,7 +16,7 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
 from t2t.runs.shortlist_options import ShortlistOptions
-from t2t.runs.startup import load_plugins_quietly, quietly
+from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def load(
     output_dir: StrPath | Sequence[StrPath],
     checkpoint: StrPath | int = "latest",
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem: str = "",
     *,
     worker_gpu: int = 0,
@@ -56,7 +57,7 @@ def load(
         output_dir: folder of a run, or the folders of several with the same vocabularies, which decode as an ensemble.
         checkpoint: `latest`, `best`, `best.<problem>`, `best:5` for the mean of the best 5, `averaged`, a step, or
             the folder of a checkpoint.
-        usr_dir: folder of the plug-in that the run was trained with, if any.
+        t2t_usr_dir: folder of the plug-in that the run was trained with, if any.
         problem: name of the problem to decode, if the run was trained on several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.
         worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
@@ -86,8 +87,8 @@ def load(
     from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints
 
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
-        own = _problem_of(folder, problem, languages[1], usr_dir)
-        return _load_run(folder, checkpoint, usr_dir, own, devices=devices, engine=engine)
+        own = _problem_of(folder, problem, languages[1], t2t_usr_dir)
+        return _load_run(folder, checkpoint, t2t_usr_dir, own, devices=devices, engine=engine)
 
     folders = (
         [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
@@ -101,11 +102,11 @@ def load(
         if adapter_runs:
             from t2t.runs.adapting import load_adapters
 
-            plugins = as_path("usr_dir", usr_dir) or None
+            plugins = as_path("t2t_usr_dir", t2t_usr_dir) or None
             runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
             adapted = {}
             for name, run in runs.items():
-                own = _problem_of(run_and_checkpoint(run)[0], problem, languages[1], usr_dir)
+                own = _problem_of(run_and_checkpoint(run)[0], problem, languages[1], t2t_usr_dir)
                 adapted[name] = load_adapters([base], run, plugins, "", own).with_languages(*languages).translator()
             translator.adapters = adapted
         return translator
@@ -126,7 +127,7 @@ def export_model(
     *,
     data_dir: StrPath = "",
     checkpoint: StrPath | int = "latest",
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem: str = "",
     hparams: str | Mapping[str, Any] = "",
     n_best: int | None = None,
@@ -145,7 +146,7 @@ def export_model(
         data_dir: folder of generated data, whose dev split the two are compared on; empty for the default folder if
             it has the run's data, else for random texts from the run's vocabulary.
         checkpoint: see `load`.
-        usr_dir: see `load`.
+        t2t_usr_dir: see `load`.
         problem: see `load`.
         hparams: decoding hparams to change: `{"beam_size": 8, "alpha": 1.0}`, or `beam_size=8,alpha=1.0`.
         n_best: outputs for each input; None for 1, or for all classes of a classifier.
@@ -174,21 +175,22 @@ def export_model(
         "data_dir": as_path("data_dir", data_dir),
     }
     check_request(options["format"], options["quantization"], folder)  # before TensorFlow is loaded
-    with quietly():
+    prepare_framework()
+    with quietly():  # also where Keras runs on JAX, for which exports are refused
         from t2t.runs.exporting import export_run
 
     languages = as_text("source_language", source_language), as_text("target_language", target_language)
-    own = _problem_of(output_dir, problem, languages[1], usr_dir)
-    loaded = _load_run(output_dir, checkpoint, usr_dir, own, as_overrides(hparams)).with_languages(*languages)
+    own = _problem_of(output_dir, problem, languages[1], t2t_usr_dir)
+    loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, own, as_overrides(hparams)).with_languages(*languages)
     return export_run(loaded, folder, **options)
 
 
-@checks_arguments(settings=ShortlistOptions)
+@checks_arguments([field.name for field in fields(ShortlistOptions)])
 def learn_shortlist(
     output_dir: StrPath,
     data_dir: StrPath = DEFAULT_DATA_DIR,
     *,
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem: str = "",
     **options: Any,
 ) -> ShortlistReport:
@@ -199,7 +201,7 @@ def learn_shortlist(
     Args:
         output_dir: folder of the run.
         data_dir: folder of generated data that the run was trained on.
-        usr_dir: see `load`.
+        t2t_usr_dir: see `load`.
         problem: see `load`.
         options: fields of `t2t.runs.shortlist_options.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
 
@@ -217,7 +219,7 @@ def learn_shortlist(
     from t2t.runs.run_checks import check_plugins, select_problem
 
     run = RunDir.open(_run_folder(output_dir))
-    check_plugins(run, load_plugins_quietly(as_path("usr_dir", usr_dir)))
+    check_plugins(run, load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir)))
     name = select_problem(run, as_text("problem", problem))
     return shortlist.learn_shortlist(run, as_path("data_dir", data_dir), name, ShortlistOptions(**options))
 
@@ -230,7 +232,7 @@ def distill(
     data_dir: StrPath = DEFAULT_DATA_DIR,
     n_best: int = 1,
     checkpoint: StrPath | int = "latest",
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem: str = "",
     hparams: str | Mapping[str, Any] = "",
     worker_gpu: int = 0,
@@ -250,7 +252,7 @@ def distill(
         n_best: number of outputs to choose from, at most the beam size. With more than 1, the output with the highest
             sentence BLEU against the reference is chosen.
         checkpoint: see `load`.
-        usr_dir: see `load`.
+        t2t_usr_dir: see `load`.
         problem: see `load`.
         hparams: decoding hparams to change, see `export_model`.
         worker_gpu: see `load`.
@@ -275,14 +277,13 @@ def distill(
     count = as_integer("n_best", n_best, 1)
     devices = _devices(worker_gpu, worker_cpu, weight_shards)
     choice = EngineChoice.requested(as_text("engine", engine), as_text("compute_type", compute_type))
-    load_plugins_quietly(as_path("usr_dir", usr_dir))
+    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
     run = RunDir.open(_run_folder(output_dir))
     name = select_problem(run, as_text("problem", problem))
     check_distillation(run, name, source, target)  # before TensorFlow is loaded
-    with quietly():
-        from t2t.runs.distilling import distill_run
+    from t2t.runs.distilling import distill_run
 
-    loaded = _load_run(output_dir, checkpoint, usr_dir, name, as_overrides(hparams), devices, choice)
+    loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, name, as_overrides(hparams), devices, choice)
     manifest = distill_run(loaded, source, target, count)
     return {split: found.examples for split, found in manifest.splits.items()}
 
@@ -298,22 +299,22 @@ def _devices(worker_gpu: Any, worker_cpu: Any, weight_shards: Any) -> tuple[int,
 def _load_run(
     output_dir: Any,
     checkpoint: Any,
-    usr_dir: Any,
+    t2t_usr_dir: Any,
     problem: Any,
     overrides: str = "",
     devices: tuple[int, int, int] | None = None,
     engine: EngineChoice | None = None,
 ) -> LoadedRun:
     folder, which = _run_folder(output_dir), _checkpoint_name(checkpoint)
-    plugin, name = as_path("usr_dir", usr_dir), as_text("problem", problem)
+    plugin, name = as_path("t2t_usr_dir", t2t_usr_dir), as_text("problem", problem)
     from t2t.runs.loading import load as load_run
 
     return load_run(folder, which, plugin or None, overrides, name, devices, engine)
 
 
-def _problem_of(output_dir: Any, problem: Any, language: str, usr_dir: Any) -> str:
+def _problem_of(output_dir: Any, problem: Any, language: str, t2t_usr_dir: Any) -> str:
     """Returns the name of the problem to load, empty for that of a run of one; see `select_problem`."""
-    name, plugin = as_text("problem", problem), as_path("usr_dir", usr_dir)
+    name, plugin = as_text("problem", problem), as_path("t2t_usr_dir", t2t_usr_dir)
     if not language:
         return name
     from t2t.checkpoints.run_dir import RunDir

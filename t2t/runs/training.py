@@ -1,7 +1,6 @@
 """Assembles a training run: data, model, step, trainer, callbacks, run directory."""
 
 import contextlib
-import dataclasses
 import functools
 import logging
 import signal
@@ -24,29 +23,25 @@ from t2t.layers.adapters import Adapters
 from t2t.models.base import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
 from t2t.runs.best_average import average_best
-from t2t.runs.data import OpenData, open_all
+from t2t.runs.data import OpenData
 from t2t.runs.decisions import begun_hparams, compilation_line, decide
+from t2t.runs.experiment import Experiment, check_same_beginning
 from t2t.runs.first_call import check_first_call
-from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
-from t2t.runs.resuming import check_same_beginning, recorded_data_fingerprint
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
-from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
-from t2t.specs.constants import DEV, TRAIN
 from t2t.training.adapting import build_adapters
-from t2t.training.callbacks.agreement import AgreeToStop
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import EstimateTime, ShowProgress
-from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
+from t2t.training.callbacks.signals import AgreeToStop, StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.engine_choice import training_engine
 from t2t.training.freezing import freeze_weights
@@ -60,28 +55,29 @@ log = logging.getLogger("t2t")
 
 
 class TrainingRun:
-    """A model under training, built from a resolved request; `fit` trains it."""
+    """A model under training; `fit` trains it."""
 
-    def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings, cluster: Cluster = ALONE):
-        self.data, self.settings = data, settings
+    def __init__(self, experiment: Experiment, data: Sequence[OpenData], cluster: Cluster = ALONE):
+        self.experiment, self.config, self.data = experiment, experiment.config, data
+        self.begun: RunDir | None = None
+        """The run that is resumed, once `fit` holds its lock."""
         self.warm_start: dict[str, Any] = {}
         engine = training_engine()
-        self.devices = engine.devices(*settings.devices(cluster))
+        self.devices = engine.devices(*self.config.devices(cluster))
         self.workers = engine.workers(self.devices, cluster)
-        hparams = decide(
-            resolved.hparams,
-            resolved.model_class,
+        self.hparams = hparams = decide(
+            experiment.hparams,
+            experiment.model_class,
             data,
             compiles=self.devices.are_gpus or engine.always_compiles,
             bfloat16=engine.multiplies_bfloat16(),
-            begun=begun_hparams(resolved.request.output_folder, self.workers),
-            overrides=resolved.request.overrides,
+            begun=begun_hparams(experiment.run, self.workers),
+            overrides=self.config.hparams,
         )
-        self.resolved = resolved = dataclasses.replace(resolved, hparams=hparams)
-        keras.utils.set_random_seed(settings.seed)
+        keras.utils.set_random_seed(self.config.random_seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
-            self.model = create_model(resolved.model_class, hparams, spec_of(data), policy)
+            self.model = create_model(experiment.model_class, hparams, spec_of(data), policy)
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
@@ -89,9 +85,8 @@ class TrainingRun:
         self.base: AdapterBase | None = None
         micro_batches = micro_batches_of(hparams, self.step.replicas)
         per_update = micro_batches * self.step.replicas
-        is_new = not RunDir.exists(resolved.request.output_folder)
-        self.parts = build_parts(self.model, data, hparams, settings, per_update, is_new=is_new)
-        self.schedule = schedule_of(self.parts, hparams, settings.seed)
+        self.parts = build_parts(self.model, data, hparams, self.config, per_update, is_new=experiment.run is None)
+        self.schedule = schedule_of(self.parts, hparams, self.config.random_seed)
         batches = batches_of(self.parts, self.schedule, per_update)
         self.batches = batches if cluster is ALONE else WorkerBatches(batches, self.step.replicas, self.step.own)
         self.plan = Plan(
@@ -100,28 +95,33 @@ class TrainingRun:
             rate=functools.partial(
                 learning_rate, hparams, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
             ),
-            log_every=settings.log_every,
+            log_every=self.config.log_step_count_steps,
             problem_of=lambda update: self.parts[self.schedule(update)].name,
         )
 
     @classmethod
-    def from_request(cls, request: Request, settings: Settings, cluster: Cluster = ALONE) -> Self:
-        """Resolves names and opens data; raises UserError for wrong names or values, and missing or different data."""
-        resolved = resolve(request)
+    def prepare(cls, experiment: Experiment, cluster: Cluster = ALONE) -> Self:
+        """Imports the model, and compares the data with its checksums.
+
+        Raises:
+            UserError: a model that does not fit the set or the problem, or missing, different or damaged data.
+        """
+        experiment.model_class  # noqa: B018 - errors in it are raised now
         engine = training_engine()
         # Workers wait for each other here, and thus until the chief has generated the data.
-        devices = engine.devices(*settings.devices(cluster))
+        devices = engine.devices(*experiment.config.devices(cluster))
         with engine.workers(devices, cluster).guard():
-            data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
-            return cls(resolved, data, settings, cluster)
+            for one in experiment.data:
+                one.verify()
+            return cls(experiment, experiment.data, cluster)
 
     def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
-        hparams = self.resolved.hparams
+        hparams = self.hparams
         return training_engine().update_step(
             self.model,
             optimizer,
             self.devices,
-            run_seed=self.settings.seed,
+            run_seed=self.config.random_seed,
             clip_grad_norm=hparams.clip_grad_norm,
             weight_decay=hparams.decoupled_weight_decay,
             gradient_noise=hparams.gradient_noise,
@@ -129,7 +129,7 @@ class TrainingRun:
             scale_loss=hparams.precision == "mixed_float16",
             reduction_dtype=hparams.gradient_reduction,
             xla=hparams.xla == "on",
-            objective=build_objective(self.model, self.data, hparams, self.settings.seed),
+            objective=build_objective(self.model, self.data, hparams, self.config.random_seed),
             adapters=adapters,
         )
 
@@ -145,11 +145,12 @@ class TrainingRun:
             UserError: the output directory belongs to another run, or training diverged.
             MachineError: out of memory, disk full, or another worker has ended.
         """
-        folder, is_chief = self.resolved.request.output_folder, self.workers.is_chief
+        folder, is_chief = self.config.output_folder, self.workers.is_chief
         # The precision is a setting of the process, which another model may have changed.
-        training_engine().apply_precision(self.resolved.hparams.precision)
+        training_engine().apply_precision(self.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
-            store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
+            run_dir = RunDir(folder, self.record())
+            store = CheckpointStore(run_dir.checkpoints_folder)
             if is_chief:
                 stack.enter_context(lock_run(folder))
                 self._check_run(folder)
@@ -166,10 +167,10 @@ class TrainingRun:
             self._train(trainer, store, self._all_callbacks(trainer, store, signals, evaluator, callbacks))
             if is_chief:
                 # The last evaluation may have found another best, or a crash interrupted the last removal.
-                store.prune(self.settings.keep_checkpoint_max)
-                RunDir.open(folder).publish_figures()
+                store.prune(self.config.keep_checkpoint_max)
+                run_dir.publish_figures()
             received = self._report_signal(trainer.update, signals.received or 0)
-            if received or evaluator is None or self.settings.keep_best_checkpoints == 1:
+            if received or evaluator is None or self.config.keep_best_checkpoints == 1:
                 return received
             signals.take_over()
             self._average_best(store, evaluator, signals)
@@ -187,9 +188,9 @@ class TrainingRun:
         return Trainer(self.step, batches, data_state, self.plan, update)
 
     def _build_evaluator(self) -> RunEvaluator | None:
-        if not self.settings.evaluates_dev:
+        if not self.config.evaluates:
             return None
-        return RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric, self._sharing())
+        return RunEvaluator(self.parts, self.config.eval_steps, self.hparams.best_metric, self._sharing())
 
     def _train(self, trainer: Trainer, store: CheckpointStore, callbacks: list[keras.callbacks.Callback]) -> None:
         """Trains to the last update or a signal; adds the last good checkpoint to the message of a DivergedError."""
@@ -211,23 +212,26 @@ class TrainingRun:
 
     def _check_run(self, folder: Path) -> None:
         """Raises UserError if the output directory holds another run; one without checkpoints is replaced later."""
-        check_same_beginning(folder, self.settings.warm_start_from)
-        log_settings(folder, self.settings)
-        if RunDir.has_begun(folder):
-            begun = RunDir.open(folder)
-            begun.check_same(self.record(), changeable_fields(begun.record, self.data))
-            check_same_start(begun, self.settings.warm_start_from)
-            warn_changed_train_steps(begun, self.resolved.hparams)
-            self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
+        if not RunDir.exists(folder):
+            return
+        run = RunDir.open(folder)  # read again: another process may have trained here until it released the lock
+        check_same_beginning(run, self.config.warm_start_from)
+        log_settings(run, self.config)
+        if run.has_begun:
+            run.check_same(self.record(), changeable_fields(run.record, self.data))
+            check_same_start(run, self.config.warm_start_from)
+            warn_changed_train_steps(run, self.hparams)
+            self.step.updates_before = run.record.warm_start.get("optimizer_updates", 0)
+            self.begun = run
 
     def _shared(self) -> dict[str, Any]:
         """Returns the values that must be the same on all workers, by their names in error messages."""
         record = self.record()
         return {
             "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
-            "--random_seed": self.settings.seed, "--local_eval_frequency": self.settings.eval_every,
-            "--eval_steps": self.settings.eval_steps, "--schedule": self.settings.evaluates_dev,
-            "--keep_best_checkpoints": self.settings.keep_best_checkpoints,
+            "--random_seed": self.config.random_seed, "--local_eval_frequency": self.config.local_eval_frequency,
+            "--eval_steps": self.config.eval_steps, "--schedule": self.config.evaluates,
+            "--keep_best_checkpoints": self.config.keep_best_checkpoints,
             "data": record.data_fingerprint, "version of t2t, Keras or TensorFlow": record.versions,
         }  # fmt: skip
 
@@ -264,14 +268,13 @@ class TrainingRun:
         """Restores the latest checkpoint, or starts a new run; returns the last update and the state of the data."""
         if store.latest() is not None:
             store.publish_pointers()  # this run may have nothing to change in them
-            update, state, self.base = restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
+            update, state, self.base = restore_latest(self.step, store, self.config.random_seed, self.config.model)
             return update, state
-        check_adapters(self.resolved.hparams, self.settings)
-        if self.settings.warm_start_from:
-            folder = self.resolved.request.output_folder
-            begun = warm_start(self.step, self.settings, encoders_of(self.data), folder)
+        check_adapters(self.hparams, self.config)
+        if self.config.warm_start_from:
+            begun = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
             self.base = begun.base
-            self.warm_start = begun.record(self.settings.warm_start_from)
+            self.warm_start = begun.record(self.config.warm_start_from)
             for line in begun.lines():
                 log.info(line)
         return 0, {}
@@ -286,17 +289,16 @@ class TrainingRun:
         elif update:
             log.info("resuming %s after update %d, going to update %d", folder, update, last)
 
-    def _open_run(self, folder: Path) -> RunDir:
+    def _open_run(self) -> RunDir:
         """Creates the run directory, or records the changes of a resumed run."""
-        if not RunDir.has_begun(folder):
-            return RunDir.create(folder, self.record(), encoders_of(self.data))
-        run = RunDir.open(folder)
-        run.resume(self.record(), changeable_fields(run.record, self.data))
-        return run
+        if self.begun is None:
+            return RunDir.create(self.config.output_folder, self.record(), encoders_of(self.data))
+        self.begun.resume(self.record(), changeable_fields(self.begun.record, self.data))
+        return self.begun
 
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
-        return record_of(self.resolved, self.data, self.warm_start, self.settings)
+        return record_of(self.experiment, self.hparams, self.data, self.warm_start)
 
     def _all_callbacks(
         self,
@@ -307,14 +309,14 @@ class TrainingRun:
         of_caller: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
         """Returns the callbacks of this worker, in the order in which they are called."""
-        hooks = CallEpochHooks(trainer, of_caller, self.settings.eval_every)
+        hooks = CallEpochHooks(trainer, of_caller, self.config.local_eval_frequency)
         if self.workers.is_chief:
             own = self._chief_callbacks(trainer, store, signals, evaluator, hooks)
         else:
             helping = [self._evaluation_callback(trainer, evaluator)] if evaluator is not None else []
-            own = [CheckFinite(trainer, self.settings.eval_every), *helping]
+            own = [CheckFinite(trainer, self.config.local_eval_frequency), *helping]
         several = self.workers.are_several
-        agreement = [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if several else []
+        agreement = [AgreeToStop(trainer, self.workers, self.config.local_eval_frequency)] if several else []
         return [*own, signals, *of_caller, hooks.ending, *agreement]
 
     def _chief_callbacks(
@@ -326,17 +328,17 @@ class TrainingRun:
         hooks: CallEpochHooks,
     ) -> list[keras.callbacks.Callback]:
         """Opens the run directory; returns the callbacks that write to it, and last the `hooks` of the caller's."""
-        settings, run = self.settings, self._open_run(self.resolved.request.output_folder)
+        config, run = self.config, self._open_run()
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
         state = {
-            "seed": settings.seed,
+            "seed": config.random_seed,
             **vocabularies.to_state(run.record.vocabularies),
             **architectures.to_state(run.record.model, self.model.hparams),
             **(self.base.to_state() if self.base else {}),
         }
-        keep_max = settings.keep_checkpoint_max
-        saving = SaveCheckpoints(trainer, store, settings.eval_every, keep_max, state, run.publish_figures)
+        keep_max = config.keep_checkpoint_max
+        saving = SaveCheckpoints(trainer, store, config.local_eval_frequency, keep_max, state, run.publish_figures)
         memory = functools.partial(used_memory, self.devices)
         callbacks = [EstimateTime(trainer, evaluator is not None, memory, progress.line), metrics, progress, saving]
         if evaluator is not None:
@@ -344,7 +346,7 @@ class TrainingRun:
                 self._evaluation_callback(
                     trainer,
                     hooks.tests(evaluator, evaluator.loss),
-                    evaluator.best_trackers(run, store, settings.keep_best_checkpoints),
+                    evaluator.best_trackers(run, store, config.keep_best_checkpoints),
                     listeners=[
                         evaluator.outputs_listener(run),  # first, so that readers of figures find the outputs, too
                         metrics.write_evaluation,
@@ -364,8 +366,8 @@ class TrainingRun:
             trainer,
             evaluate,
             best_trackers,
-            every=self.settings.eval_every,
-            patience=self.resolved.hparams.early_stopping_steps,
+            every=self.config.local_eval_frequency,
+            patience=self.hparams.early_stopping_steps,
             agree=lambda is_due: bool(self.workers.gather([int(is_due)])[0, 0]),
             **options,
         )

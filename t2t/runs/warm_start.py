@@ -18,9 +18,10 @@ from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, count
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
-from t2t.runs.names import Resolved, problems_of
+from t2t.runs.config import RunConfig
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
-from t2t.runs.settings import Settings
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.shared import shared_ids
@@ -75,20 +76,20 @@ class WarmStart:
         }
 
 
-def check_start(resolved: Resolved, settings: Settings) -> None:
+def check_start(experiment: Experiment) -> None:
     """Checks a warm start as far as it is known before there is data: hours of generating it may follow.
 
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    request, problems = resolved.request, problems_of(resolved.request)
+    config, problems = experiment.config, problems_of(experiment.config)
     specs = tuple(spec for problem in problems if (spec := problem.declared_spec()) is not None)
-    if not settings.warm_start_from or len(specs) < len(problems) or RunDir.has_begun(request.output_folder):
+    if not config.warm_start_from or len(specs) < len(problems) or experiment.begun:
         return
-    spec = specs[0] if len(specs) == 1 else ProblemSpec(name=request.problem, members=specs)
-    store, which = find_source(settings.warm_start_from)
-    asked = f"--warm_start_from={settings.warm_start_from}"
-    _check_meaning(store.load(which, parts=()), resolved.model_class, resolved.hparams, spec, asked)
+    spec = specs[0] if len(specs) == 1 else ProblemSpec(name=config.problem, members=specs)
+    store, which = find_source(config.warm_start_from)
+    asked = f"--warm_start_from={config.warm_start_from}"
+    _check_meaning(store.load(which, parts=()), experiment.model_class, experiment.hparams, spec, asked)
 
 
 def _check_meaning(
@@ -101,22 +102,22 @@ def _check_meaning(
     return architectures.check_same_meaning(checkpoint, hparams, unread, asked)
 
 
-def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
+def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
     """Copies those weights of a checkpoint or run that fit into a new run.
 
-    Changes the model, the moving averages and, if `settings` say so, the optimizer of `step`.
+    Changes the model, the moving averages and, if `config` says so, the optimizer of `step`.
 
     Raises:
         UserError: no such checkpoint, different vocabularies, hparams that give its weights another meaning, no weight
             that fits, or another optimizer's state.
     """
-    asked = f"--warm_start_from={settings.warm_start_from}"
-    store, which = find_source(settings.warm_start_from)
-    optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
+    asked = f"--warm_start_from={config.warm_start_from}"
+    store, which = find_source(config.warm_start_from)
+    optimizer = (OPTIMIZER,) if config.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
-    if settings.warm_start_other_vocabulary:
+    if config.warm_start_other_vocabulary:
         found = compare(checkpoint, vocabularies, is_shared)
         reinitialized_features = tuple(name for name in vocabularies if name in found.differing or not found.where)
     else:
@@ -132,7 +133,7 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
-    if settings.warm_start_optimizer:
+    if config.warm_start_optimizer:
         slots, updates = _slots_of(step, slots_of_weights(step), checkpoint, report, rows, asked)
     assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
     for mean, variable in zip(step.ema, step.trained, strict=False):

@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import needs_extra
-from t2t.tracking.reports import Report
+from t2t.tracking.reports import UpdateFigures
 from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
 
 with needs_extra("mlflow", "MlflowTracker"):
@@ -67,7 +67,7 @@ class MlflowTracker(RunTracker):
             if self._known.get(name, value) != value:
                 self._client.set_tag(self._id, f"now.{name}", value)
 
-    def send(self, reports: Sequence[Report]) -> None:
+    def send(self, reports: Sequence[UpdateFigures]) -> None:
         """See `RunTracker`."""
         metrics = [
             Metric(name, value, round(report.time * 1000), report.update)

@@ -14,7 +14,7 @@ _WRITING = threading.Lock()
 """Held while a tracker writes its state: several trackers share one file, each in its own thread."""
 
 
-class Report(NamedTuple):
+class UpdateFigures(NamedTuple):
     """Figures of an update."""
 
     update: int
@@ -24,7 +24,7 @@ class Report(NamedTuple):
     """Finite numbers by name, `train/...` and `dev/...`."""
 
 
-def read_reports(file: Path, start: int) -> tuple[list[Report], int]:
+def read_reports(file: Path, start: int) -> tuple[list[UpdateFigures], int]:
     """Returns the reports in the complete lines of a file from byte `start` on, and the position after them.
 
     A file shorter than `start` must be a new one, and is read from its beginning.
@@ -42,11 +42,13 @@ def read_reports(file: Path, start: int) -> tuple[list[Report], int]:
     return [report for line in whole.split(b"\n") if (report := _report(line))], start + len(whole)
 
 
-def _report(line: bytes) -> Report | None:
+def _report(line: bytes) -> UpdateFigures | None:
     with contextlib.suppress(ValueError, RecursionError, KeyError, AttributeError, TypeError):
         values = json.loads(line)
         update, time = int(values.pop("step")), float(values.pop("time"))
-        return Report(update, time, {name: value for name, value in values.items() if isinstance(value, int | float)})
+        return UpdateFigures(
+            update, time, {name: value for name, value in values.items() if isinstance(value, int | float)}
+        )
     return None  # damaged
 
 

@@ -14,7 +14,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import one_line
 from t2t.files.paths import local_path
-from t2t.tracking.reports import Report, hparams_of, read_reports, read_state, write_state
+from t2t.tracking.reports import UpdateFigures, hparams_of, read_reports, read_state, write_state
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 """How training ended: with its last update, before that (by a signal or early stopping), or by an error."""
@@ -70,7 +70,7 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         """Sends hparams, see `hparams_of`; is called again after an error."""
 
     @abc.abstractmethod
-    def send(self, reports: Sequence[Report]) -> None:
+    def send(self, reports: Sequence[UpdateFigures]) -> None:
         """Sends figures, at least one report."""
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import needs_extra
-from t2t.tracking.reports import Report
+from t2t.tracking.reports import UpdateFigures
 from t2t.tracking.run_tracker import FAILED, RunTracker
 
 with needs_extra("wandb", "WandbTracker"):
@@ -44,7 +44,7 @@ class WandbTracker(RunTracker):
         self._wandb.define_metric(UPDATE)
         self._wandb.define_metric("*", step_metric=UPDATE)
 
-    def send(self, reports: Sequence[Report]) -> None:
+    def send(self, reports: Sequence[UpdateFigures]) -> None:
         """See `RunTracker`."""
         for report in reports:
             self._wandb.log({UPDATE: report.update, **report.figures})

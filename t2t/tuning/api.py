@@ -9,7 +9,6 @@ from t2t.errors import needs_extra
 from t2t.files.paths import check_local, local_path
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import (
-    FLAGS,
     as_integer,
     as_options,
     as_overrides,
@@ -17,15 +16,14 @@ from t2t.runs.arguments import (
     as_text,
     checks_arguments,
 )
-from t2t.runs.settings import Settings
+from t2t.runs.config import OPTIONS, RunConfig
 from t2t.tuning.settings import TuneSettings
 
 if TYPE_CHECKING:
-    from t2t.runs.names import Request
     from t2t.tuning.results import StudyResult
 
 
-@checks_arguments(settings=Settings)
+@checks_arguments([name for name in OPTIONS if name != "output_dir"])
 def tune(
     problem: str,
     model: str,
@@ -47,9 +45,9 @@ def tune(
     data_dir: StrPath = "",
     hparams: str | Mapping[str, Any] = "",
     train_steps: int | None = None,
-    usr_dir: StrPath | None = None,
+    t2t_usr_dir: StrPath | None = None,
     problem_options: Mapping[str, Any] | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> StudyResult:
     """Searches for hparams on data that has been generated, as `t2t-tune` does; resumes the study in the folder.
 
@@ -75,9 +73,9 @@ def tune(
         data_dir: folder of generated data; empty for `~/t2t_data`.
         hparams: overrides of the set for all trials.
         train_steps: number of the last update; None for the value in the set.
-        usr_dir: folder of the plug-in that defines the named problem, model, set or range.
+        t2t_usr_dir: folder of the plug-in that defines the named problem, model, set or range.
         problem_options: options of the problem, if its data was generated with any.
-        settings: fields of `t2t.runs.settings.Settings`, e.g. `eval_every=100`.
+        options: others of `t2t.runs.config.RunConfig`, e.g. `local_eval_frequency=100`.
 
     Returns:
         the results: `best.report.hparams`, `table()`, `records()`.
@@ -88,8 +86,7 @@ def tune(
         MachineError: the folder cannot be written.
         KeyboardInterrupt: on Ctrl-C; the trials have saved, and the same call resumes the study.
     """
-    from t2t.runs.names import Request, resolve_aliases
-    from t2t.runs.startup import load_plugins_quietly, quietly
+    from t2t.runs.startup import load_plugins_quietly
 
     folder = as_path("study", study, "the folder of the study")
     check_local(folder, "--study")
@@ -98,41 +95,38 @@ def tune(
         startup_trials=startup_trials, repeats=repeats, best=best, storage=storage, study_name=study_name,
         trial_gpus=trial_gpus,
     )  # fmt: skip
-    settings.setdefault("keep_checkpoint_max", 1)
-    request = Request(
-        problem=as_text("problem", problem),
-        model=as_text("model", model),
-        hparams_set=as_text("hparams_set", hparams_set),
-        train_steps=None if train_steps is None else as_integer("train_steps", train_steps),
-        problem_options=as_options("problem_options", problem_options),
-        data_dir=as_path("data_dir", data_dir),
-        usr_dir=as_path("usr_dir", usr_dir),
-    )
-    load_plugins_quietly(request.usr_dir)
-    with quietly(), needs_extra("tune", "t2t.tune"):
+    options.setdefault("keep_checkpoint_max", 1)
+    given = {
+        "problem": as_text("problem", problem),
+        "model": as_text("model", model),
+        "hparams_set": as_text("hparams_set", hparams_set),
+        "hparams": as_overrides(hparams),
+        "train_steps": None if train_steps is None else as_integer("train_steps", train_steps),
+        "problem_options": as_options("problem_options", problem_options),
+        "data_dir": as_path("data_dir", data_dir),
+        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
+        **options,
+    }
+    load_plugins_quietly(given["t2t_usr_dir"])
+    config = RunConfig.given(given)
+    with needs_extra("tune", "t2t.tune"):
         from t2t.tuning.searching import StudyRequest, search
 
     return search(
         StudyRequest(
             folder=local_path(folder),
             hparams_range=as_text("hparams_range", hparams_range),
-            request=resolve_aliases(request),
-            settings=Settings(**settings),
+            config=config,
             tune=chosen,
-            arguments=_arguments(request, settings),
-            hparams=as_overrides(hparams),
+            arguments=_arguments(config),
         )
     )
 
 
-def _arguments(request: Request, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the flags of `t2t-trainer` for a request and settings; raises as `flag_options`."""
-    from t2t.runs.names import flag_options
+def _arguments(config: RunConfig) -> tuple[str, ...]:
+    """Returns the given options as flags of `t2t-trainer`; raises as `shared_options`."""
+    from t2t.runs.names import shared_options
 
-    given = {
-        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
-        "data_dir": request.data_dir, "t2t_usr_dir": request.usr_dir, "train_steps": request.train_steps,
-        **flag_options(request),
-        **{FLAGS.get(name, name): value for name, value in settings.items() if name not in ("seed", "evaluates")},
-    }  # fmt: skip
-    return tuple(f"--{name}={value}" for name, value in given.items() if value not in (None, ""))
+    passed = [name for name in config.origins if name not in ("problem_options", "hparams", "random_seed", "schedule")]
+    given = {**{name: getattr(config, name) for name in passed}, **shared_options(config)}
+    return tuple(f"--{name}={value}" for name, value in given.items())

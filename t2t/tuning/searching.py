@@ -14,10 +14,11 @@ from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
 from t2t.registry.overrides import plugin_errors
-from t2t.runs.data import find_missing_data, generate_all, open_data
-from t2t.runs.names import Request, build_hparams, check_names, check_takes, get_problem, problems_of, split_request
-from t2t.runs.run_checks import check_training, find_source
-from t2t.runs.settings import Settings
+from t2t.runs.config import RunConfig
+from t2t.runs.data import find_missing_data, generate_all, open_all
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import check_takes, problems_of
+from t2t.runs.run_checks import find_source
 from t2t.specs.constants import DEV, TRAIN
 from t2t.tuning.objective import Objective, resolve_objective
 from t2t.tuning.results import StudyResult, collect
@@ -38,15 +39,11 @@ class StudyRequest:
     folder: Path
     """Folder of the study and its runs."""
     hparams_range: str
-    request: Request
-    """What a trial trains, without the searched hparams; its `output_dir` is not read."""
-    settings: Settings
-    """How a trial is carried out."""
+    config: RunConfig
+    """Of the trials, without the searched hparams; its `output_dir` is not read."""
     tune: TuneSettings
     arguments: tuple[str, ...]
-    """`request` and `settings` as flags of `t2t-trainer`, without --output_dir, --hparams and --random_seed."""
-    hparams: str
-    """Value of `--hparams` for trials, without the searched values."""
+    """`config` as flags of `t2t-trainer`, without --output_dir, --hparams and --random_seed."""
     decode: str = ""
     """Overrides of hparams that `arguments` has as separate flags."""
     record: str = ""
@@ -63,39 +60,38 @@ def search(asked: StudyRequest) -> StudyResult:
         MachineError: the folder cannot be written.
     """
     check_outside_zoo(asked.folder, "study")
-    request = dataclasses.replace(asked.request, overrides=join_overrides((asked.hparams, asked.decode)))
-    check_names(request)
-    hparams, named_set = build_hparams(request)
-    ranged = get_range(asked.hparams_range, request.overrides)
+
+    def experiment_of(overrides: str) -> Experiment:
+        """Returns the run with these overrides and the search flags."""
+        return Experiment.of(dataclasses.replace(asked.config, hparams=join_overrides((overrides, asked.decode))))
+
+    experiment = experiment_of(asked.config.hparams)
+    config, hparams = experiment.config, experiment.hparams
+    ranged = get_range(asked.hparams_range, config.hparams)
     ranged.check(hparams)
-    _check_evaluations(asked.settings, hparams, ranged)
-    objective = resolve_objective(asked.tune.objective, problems_of(request), hparams, request.overrides)
-    common = join_overrides((asked.hparams, objective.change))
-    check_training(request, asked.settings, needs_data=not asked.generates, generates=asked.generates)
-
-    def check(overrides: str) -> None:
-        check_names(dataclasses.replace(request, overrides=join_overrides((overrides, asked.decode))))
-
+    _check_evaluations(config, hparams, ranged)
+    objective = resolve_objective(asked.tune.objective, problems_of(config), hparams, config.hparams)
+    common = join_overrides((asked.config.hparams, objective.change))
+    experiment.check(needs_data=not asked.generates, generates=asked.generates)
     study = Study(
-        asked.folder, asked.tune, objective, ranged, _identity(asked, request, ranged, objective, hparams.train_steps),
-        own_values(ranged, hparams), asked.settings.seed, hparams.train_steps,
+        asked.folder, asked.tune, objective, ranged, _identity(config, ranged, objective, hparams.train_steps),
+        own_values(ranged, hparams), config.random_seed, hparams.train_steps,
     )  # fmt: skip
     if asked.record:
         with os_errors_as_machine_errors(f"cannot write {asked.folder}"):
             write_atomically(asked.folder / RECORD_FILE, asked.record.encode())
     if asked.generates:
-        generate_all(request)
-        study.check_identity(_identity_of_data(request))
-    command = TrialCommand(asked.arguments, common, request.hparams_set, asked.settings.seed, check)
+        generate_all(config)
+        study.check_identity(_identity_of_data(config))
+    command = TrialCommand(asked.arguments, common, config.hparams_set, config.random_seed, experiment_of)
 
     def results() -> StudyResult:
-        found = collect(asked.folder, objective, study.reports(), asked.tune, request.hparams_set, common)
+        found = collect(asked.folder, objective, study.reports(), asked.tune, config.hparams_set, common)
         best = found.best
         tuned = None
         if best is not None:
-            chosen = command.overrides_of(best.report.hparams)
-            tuned = build_hparams(dataclasses.replace(request, overrides=join_overrides((chosen, asked.decode))))[0]
-        found.write(named_set, tuned)
+            tuned = experiment_of(command.overrides_of(best.report.hparams)).hparams
+        found.write(experiment.named_set, tuned)
         return found
 
     Tuner(study, command, asked.tune).run(results)
@@ -109,64 +105,59 @@ def search(asked: StudyRequest) -> StudyResult:
     return found
 
 
-def _check_evaluations(settings: Settings, hparams: HParams, ranged: RangedHParams) -> None:
+def _check_evaluations(config: RunConfig, hparams: HParams, ranged: RangedHParams) -> None:
     """Raises UserError if trials are not evaluated; warns if their evaluations compare them poorly."""
-    if not settings.evaluates_dev:
+    if not config.evaluates:
         raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
-    if settings.eval_every > hparams.train_steps:
+    if config.local_eval_frequency > hparams.train_steps:
         log.warning(
             "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
             "stopped early",
-            settings.eval_every,
+            config.local_eval_frequency,
             hparams.train_steps,
         )
     if "batch_size" in ranged.ranges:
         log.warning(
             "--eval_steps=%d counts batches, and trials have batches of other sizes: where it is not all of the dev "
             "split, they are compared on other numbers of examples",
-            settings.eval_steps,
+            config.eval_steps,
         )
 
 
-def _identity(
-    asked: StudyRequest, request: Request, ranged: RangedHParams, objective: Objective, train_steps: int
-) -> dict[str, Any]:
+def _identity(config: RunConfig, ranged: RangedHParams, objective: Objective, train_steps: int) -> dict[str, Any]:
     """Returns the values that identify a study, by their names in messages."""
     return {
-        "problem": request.problem, "model": request.model, "hparams_set": request.hparams_set,
-        "hparams": request.overrides, "train_steps": train_steps, "problem options": _changed_options(request),
-        "range": ranged.to_dict(), "objective": objective.key, "random_seed": asked.settings.seed,
-        "local_eval_frequency": asked.settings.eval_every, "eval_steps": asked.settings.eval_steps,
-        **_identity_of_start(asked.settings), **_identity_of_data(request),
+        "problem": config.problem, "model": config.model, "hparams_set": config.hparams_set,
+        "hparams": config.hparams, "train_steps": train_steps, "problem options": _changed_options(config),
+        "range": ranged.to_dict(), "objective": objective.key, "random_seed": config.random_seed,
+        "local_eval_frequency": config.local_eval_frequency, "eval_steps": config.eval_steps,
+        **_identity_of_start(config), **_identity_of_data(config),
     }  # fmt: skip
 
 
-def _changed_options(request: Request) -> dict[str, Any]:
+def _changed_options(config: RunConfig) -> dict[str, Any]:
     """Returns the options of the problems that are given and differ from their defaults."""
-    options = [field for problem in problems_of(request) for field in dataclasses.fields(problem.options)]
+    options = [field for problem in problems_of(config) for field in dataclasses.fields(problem.options)]
     defaults = {field.name: field.default for field in options}
-    given = request.problem_options.items()
+    given = config.problem_options.items()
     return {name: value for name, value in given if value != defaults.get(name.rpartition(".")[2])}
 
 
-def _identity_of_start(settings: Settings) -> dict[str, Any]:
+def _identity_of_start(config: RunConfig) -> dict[str, Any]:
     """Returns what identifies the weights that trials start with."""
-    source, fingerprint = settings.warm_start_from, ""
+    source, fingerprint = config.warm_start_from, ""
     if source:
         store, which = find_source(source)
         fingerprint = fingerprint_of(store.find(which))[:_SHOWN]
     flags = ("warm_start_other_vocabulary", "warm_start_optimizer")
-    return {"fingerprint of warm_start_from": fingerprint, **{name: getattr(settings, name) for name in flags}}
+    return {"fingerprint of warm_start_from": fingerprint, **{name: getattr(config, name) for name in flags}}
 
 
-def _identity_of_data(request: Request) -> dict[str, Any]:
+def _identity_of_data(config: RunConfig) -> dict[str, Any]:
     """Returns what identifies the data, nothing if it is still to be generated."""
-    if find_missing_data(request):
+    if find_missing_data(config):
         return {}
-    data = [
-        open_data(part, get_problem(part.problem, part.problem_options), verify=False, splits=(TRAIN, DEV))
-        for part in split_request(request)
-    ]
+    data = open_all(config, splits=(TRAIN, DEV), verify=False)
     return {"fingerprint of the data": "+".join(one.fingerprint[:_SHOWN] for one in data)}
 
 

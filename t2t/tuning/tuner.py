@@ -34,7 +34,7 @@ class TrialCommand:
     """Value of `--hparams` without the searched values."""
     hparams_set: str
     seed: int
-    check: Callable[[str], None]
+    check: Callable[[str], object]
     """Takes a value of `--hparams`; raises UserError for hparams that do not fit together."""
 
     def overrides_of(self, values: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import array
 import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import random
@@ -32,10 +33,11 @@ MODULES = (
 def main(address: str) -> None:
     """Serves until standard input ends; in a forked process, runs what a client asked for."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    from t2t.runs.startup import import_quietly
+    from t2t.runs.startup import prepare_framework
 
+    prepare_framework()
     for module in MODULES:
-        import_quietly(module)
+        importlib.import_module(module)
     threads = len(os.listdir("/proc/self/task"))
     assert threads == 1, f"{threads} threads: processes that are forked now would lack all but one"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:

@@ -7,6 +7,7 @@ import keras
 import pytest
 from keras import ops
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.generate import generate
 from t2t.hparams.transformer import TransformerHParams
@@ -16,9 +17,9 @@ from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Class, Text2Text
 from t2t.problems.variants import VariantProblem
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.names import Request, Resolved
-from t2t.runs.settings import Settings
+from t2t.runs.experiment import Experiment
 from t2t.runs.training import TrainingRun
 from t2t.specs.mixture import split_mixture
 from tests.builders import tiny_hparams
@@ -132,7 +133,7 @@ class Run(TrainingRun):
 
     @property
     def folder(self):
-        return self.resolved.request.output_folder
+        return self.config.output_folder
 
     def copy_after(self, update, copy):
         self.extra = (*self.extra, CopyAfter(update, self.folder, copy))
@@ -160,13 +161,14 @@ def make_run(tmp_path_factory):
         sizes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
         sizes |= {name: values.pop(name) for name in list(values) if name in model_fields}
         hparams = tiny_hparams(**sizes).replace(**values).freeze()
-        request = Request(
-            problem=problems, model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
-        )
-        resolved = Resolved(request, model, hparams, hparams, [])
-        settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
-        data = [open_data(request, makers[name](), verify=False) for name in split_mixture(problems)]
-        return runs(resolved, data, Settings(**settings))
+        how = {"random_seed": 3, "worker_cpu": 1, "local_eval_frequency": 2, "eval_steps": 0, "log_step_count_steps": 1}
+        config = RunConfig(
+            problem=problems, model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder),
+            **(how | (settings or {})),
+        )  # fmt: skip
+        begun = RunDir.open(folder) if RunDir.exists(folder) else None
+        data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
+        return runs(Experiment(config, hparams, hparams, run=begun, model_class=model), data)
 
     make.tiny, make.run = Averaging, Run
 

@@ -44,7 +44,7 @@ def adapted(make_run, base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("adapted")
     settings = {"eval_steps": 1, "keep_best_checkpoints": 2}
     run = adapt(make_run, base, folder / "run", settings, best_metric="teacher_forced/loss")
-    run.copy, run.begun = folder / "copy", {"settings": settings, "best_metric": "teacher_forced/loss"}
+    run.copy, run.before = folder / "copy", {"settings": settings, "best_metric": "teacher_forced/loss"}
     run.copy_after(2, run.copy)
     run.fit()
     return run
@@ -82,7 +82,7 @@ def test_the_first_update_has_the_loss_of_the_base(make_run, base, tmp_path):
     losses = []
     for name, changes in (("adapted", {}), ("whole", {"lora_rank": 0})):
         run = adapt(make_run, base, tmp_path / name, **changes)
-        warm_start(run.step, run.settings, encoders_of(run.data), run.folder)
+        warm_start(run.step, run.config, encoders_of(run.data), run.folder)
         losses.append(float(run.step([[batch()]], 1, 0.0).loss_sum))
     assert losses[0] == losses[1]
 
@@ -113,8 +113,8 @@ def test_merged_weights_have_the_loss_of_the_adapters(make_run, base, tmp_path):
 
 
 def test_a_run_of_adapters_resumes_exactly(make_run, base, adapted):
-    settings = {"warm_start_from": "", **adapted.begun["settings"]}
-    resumed = adapt(make_run, base, adapted.copy, settings, best_metric=adapted.begun["best_metric"])
+    settings = {"warm_start_from": "", **adapted.before["settings"]}
+    resumed = adapt(make_run, base, adapted.copy, settings, best_metric=adapted.before["best_metric"])
     assert resumed.checkpoint().step == 2
     resumed.fit()
     assert_identical(resumed.checkpoint(), adapted.checkpoint())
@@ -126,7 +126,7 @@ def test_a_run_of_adapters_can_be_adapted_and_trained_on(make_run, adapted, tmp_
     merged = CheckpointStore(adapted.folder / "checkpoints").load_model().weights
     for name, changes in (("again", {"lora_targets": "table"}), ("whole", {"lora_rank": 0})):
         run = adapt(make_run, adapted, tmp_path / name, train_steps=0, **changes)
-        warm_start(run.step, run.settings, encoders_of(run.data), run.folder)
+        warm_start(run.step, run.config, encoders_of(run.data), run.folder)
         assert_same(arrays_of(run.model), merged)
 
 

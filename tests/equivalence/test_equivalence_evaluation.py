@@ -17,9 +17,9 @@ from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.evaluation import build_evaluator, evaluate
-from t2t.runs.names import Request
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.constants import INPUTS, TARGETS
@@ -35,7 +35,7 @@ SHORTER = {"max_length": 6, "train_steps": 1, "beam_size": 1}
 
 def test_longer_examples_than_those_of_training_count_whole(make_run, tmp_path, caplog):
     run = make_run(tmp_path / "run", **SHORTER)
-    hparams, (data,) = run.resolved.hparams, run.data
+    hparams, (data,) = run.hparams, run.data
     reader, problem = data.readers["dev"], data.problem
     values, lengths = reader.read(range(len(reader)), "targets")
     assert max(lengths) > 6
@@ -53,7 +53,7 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
         ("limit", {"max_input_length": 6}, "max_input_length allows"),
     ):
         run = make_run(tmp_path / name, **SHORTER, **changes)
-        build_evaluator(run.model, run.data[0], "dev", run.resolved.hparams, 0, ())
+        build_evaluator(run.model, run.data[0], "dev", run.hparams, 0, ())
         assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()
 
@@ -69,7 +69,7 @@ def test_training_on_less_than_half_of_the_examples_is_refused(make_run, tmp_pat
 
 def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
     run = make_run(tmp_path / "run", **SHORTER)
-    hparams, (data,) = run.resolved.hparams, run.data
+    hparams, (data,) = run.hparams, run.data
     data.problem.metrics, data.problem.target_language = ("bleu",), "zh"
     (evaluated,) = evaluate(run.model, hparams, data, "dev", 1, data.problem.metrics).scores
     _, (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams), data, "dev")
@@ -86,7 +86,7 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, c
 
     problem = Few()
     generate(problem, tmp_path, tmp_path / "tmp", seed=1, workers=1)
-    data = open_data(Request(problem=problem.name, data_dir=str(tmp_path)), problem)
+    data = open_data(RunConfig(problem=problem.name, data_dir=str(tmp_path)), problem)
     sizes = {"num_hidden_layers": 1, "hidden_size": 8, "filter_size": 8}
     hparams = transformer_tiny().replace(positions=positions, max_length=128, **sizes).freeze()
     model = Transformer(hparams, data.problem.spec())
@@ -109,7 +109,7 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, c
 
 # === The best checkpoints that a run keeps, and their mean at its end ===
 
-SETTINGS = {"eval_every": 1, "eval_steps": 1, "keep_checkpoint_max": 1, "keep_best_checkpoints": 3}
+SETTINGS = {"local_eval_frequency": 1, "eval_steps": 1, "keep_checkpoint_max": 1, "keep_best_checkpoints": 3}
 LOSS = "teacher_forced/loss"
 
 

@@ -43,7 +43,13 @@ STEEP = {"optimizer": "sgd", "learning_rate_schedule": "constant", "learning_rat
 def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
     """A rate of 1e39 is infinite in float32: loss and gradient of the first update are finite, the new weights not."""
     run = make_run(
-        tmp_path / "run", {"eval_every": 1}, "forwards", make_run.tiny, train_steps=5, learning_rate=1e39, **STEEP
+        tmp_path / "run",
+        {"local_eval_frequency": 1},
+        "forwards",
+        make_run.tiny,
+        train_steps=5,
+        learning_rate=1e39,
+        **STEEP,
     )
     with refused(1, "averaging/", "learning_rate_warmup_steps", "--warm_start_from", by=DivergedError):
         run.fit()
@@ -140,7 +146,7 @@ def train(make_run, tmp_path):
 
     def train(folder, settings=None, last=20, **changes):
         values = {"model": make_run.tiny, "problems": "forwards", "runs": Rehearsing, **SHAPES, **changes}
-        run = make_run(tmp_path / folder, {"eval_every": 2, **(settings or {})}, train_steps=last, **values)
+        run = make_run(tmp_path / folder, {"local_eval_frequency": 2, **(settings or {})}, train_steps=last, **values)
         run.fit()
         return run
 

@@ -72,13 +72,13 @@ def copied(whole, tmp_path):
 
 
 def test_a_signal_ends_the_update_saves_it_and_loses_nothing(make_tiny, whole, tmp_path):
-    stopped = make_tiny(tmp_path / "run", {"eval_every": 1000}, train_steps=4)
+    stopped = make_tiny(tmp_path / "run", {"local_eval_frequency": 1000}, train_steps=4)
     stopped.extra = [StopDuring(2)]
     handler = signal.getsignal(signal.SIGTERM)
     assert stopped.fit() == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == handler
     assert stopped.checkpoint().step == 2
-    resumed = make_tiny(tmp_path / "run", {"eval_every": 1000}, train_steps=4)
+    resumed = make_tiny(tmp_path / "run", {"local_eval_frequency": 1000}, train_steps=4)
     assert resumed.fit() == 0
     assert_identical(whole.checkpoint(), resumed.checkpoint())
 
@@ -94,10 +94,10 @@ def test_what_a_crash_kept_the_end_of_a_run_from_removing_goes_when_it_is_run_ag
 @pytest.mark.exhaustive
 def test_a_finished_run_goes_on_into_later_epochs_as_if_it_had_never_ended(make_run, tmp_path):
     changes = {"batch_size": 200, "shuffle_window": 50}
-    run = make_run(tmp_path / "whole", {"eval_every": 100}, train_steps=30, **changes)
+    run = make_run(tmp_path / "whole", {"local_eval_frequency": 100}, train_steps=30, **changes)
     run.fit()
-    make_run(tmp_path / "parts", {"eval_every": 100}, train_steps=13, **changes).fit()
-    longer = make_run(tmp_path / "parts", {"eval_every": 100}, train_steps=30, **changes)
+    make_run(tmp_path / "parts", {"local_eval_frequency": 100}, train_steps=13, **changes).fit()
+    longer = make_run(tmp_path / "parts", {"local_eval_frequency": 100}, train_steps=30, **changes)
     assert longer.checkpoint().state["data"]["epoch"] >= 1
     longer.fit()
     assert longer.checkpoint().state["data"]["epoch"] >= 3
@@ -123,13 +123,13 @@ def test_evaluating_changes_no_bit_of_training(make_run, tmp_path, changes):
 
 
 def test_one_seed_is_one_run_however_often_it_logs_and_saves_and_whether_it_rehearses(make_tiny, whole, tmp_path):
-    again = make_tiny(tmp_path / "again", {"eval_every": 1000, "log_every": 1000}, train_steps=4)
+    again = make_tiny(tmp_path / "again", {"local_eval_frequency": 1000, "log_step_count_steps": 1000}, train_steps=4)
     again.fit()
     assert_identical(whole.checkpoint(), again.checkpoint())
 
 
 def test_another_seed_is_another_run(make_run, tmp_path):
-    one, other = (make_run(tmp_path / str(seed), {"seed": seed}) for seed in (3, 4))
+    one, other = (make_run(tmp_path / str(seed), {"random_seed": seed}) for seed in (3, 4))
     kernels = {v.path for v in one.model.variables if "kernel" in v.path or "table" in v.path}
     assert len(kernels) > 10
     assert differing(*(arrays_of(run.model) for run in (one, other))) == kernels
@@ -142,7 +142,7 @@ def test_another_seed_is_another_run(make_run, tmp_path):
 
 def test_a_run_is_not_resumed_with_another_seed(make_tiny, copied):
     with refused("--random_seed=4", copied, 3):
-        make_tiny(copied, {"seed": 4}, train_steps=4).fit()
+        make_tiny(copied, {"random_seed": 4}, train_steps=4).fit()
 
 
 def test_a_run_is_not_resumed_by_the_record_of_another_run_of_the_same_shapes(make_tiny, copied):
@@ -193,13 +193,13 @@ def test_an_epoch_of_the_callers_callbacks_ends_after_its_last_update(make_tiny,
         on_train_batch_end=lambda update, logs: notes.append(update),
         on_epoch_end=lambda epoch, logs: notes.append(f"end {epoch}"),
     )
-    make_tiny(tmp_path / "run", {"eval_every": 2}, train_steps=3).fit([callback])
+    make_tiny(tmp_path / "run", {"local_eval_frequency": 2}, train_steps=3).fit([callback])
     assert notes == ["begin 0", 1, 2, "end 0", "begin 1", 3, "end 1"]
 
 
 def test_a_run_that_diverges_stops_and_names_the_update_and_what_to_go_back_to(make_tiny, tmp_path):
     run = make_tiny(
-        tmp_path / "run", {"eval_every": 1}, train_steps=20, optimizer="sgd",
+        tmp_path / "run", {"local_eval_frequency": 1}, train_steps=20, optimizer="sgd",
         learning_rate_schedule="constant", learning_rate=1e25, learning_rate_warmup_steps=0,
     )  # fmt: skip
     with refused("learning_rate_warmup_steps", "--warm_start_from", by=DivergedError) as raised:
@@ -231,7 +231,7 @@ MODES = {
     "curriculum": ({}, {"curriculum_length": 3, "curriculum_steps": 5}, (4,), 6),
     "fixed shapes": ({}, {"fixed_shapes": 3}, (2,), 4),
     "several problems": (EVALUATES, OF_TWO, (4,), 6),
-    "in an epoch's last window, and across its end": ({"eval_every": 1}, BOUNDARY, (1, 2), 3),
+    "in an epoch's last window, and across its end": ({"local_eval_frequency": 1}, BOUNDARY, (1, 2), 3),
 }  # fmt: skip
 QUICK = ("accumulation", "moving average, best by it", "noise, clipping, decay, falling rate", "curriculum")
 """Modes that the default tests include."""
@@ -287,7 +287,7 @@ def interrupted(make_run, tmp_path):
         whole.fit()
         for at in interruptions:
             resumed = make(f"{at}")
-            assert resumed.checkpoint().step == at - at % settings.get("eval_every", 2)
+            assert resumed.checkpoint().step == at - at % settings.get("local_eval_frequency", 2)
             assert resumed.fit() == 0
         return [left_by(tmp_path / name) for name in ("whole", *map(str, interruptions))]
 
@@ -366,7 +366,7 @@ def test_another_number_of_replicas_reads_the_same_batches(make_run, tmp_path):
     """Two updates with two replicas, then two with one, read the same batches as six with one, in other updates."""
 
     def train(name, replicas, last):
-        settings = {"worker_cpu": replicas, "eval_every": 6}
+        settings = {"worker_cpu": replicas, "local_eval_frequency": 6}
         run = make_run(tmp_path / name, settings, model=make_run.tiny, problems="forwards", train_steps=last)
         run.fit()
         return run.checkpoint()

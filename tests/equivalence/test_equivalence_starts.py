@@ -85,7 +85,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weig
 
     source = {"warm_start_from": str(trained.folder)}
     make_run(tmp_path / "run", source, train_steps=1).fit()
-    assert json.loads((tmp_path / "run/run.json").read_text())["seed"] == 3
+    assert json.loads((tmp_path / "run/run.json").read_text())["random_seed"] == 3
     shutil.rmtree(tmp_path / "run/checkpoints")
     before = (tmp_path / "run/run.json").read_bytes()
     with refused(f"--warm_start_from={trained.folder}"):
@@ -206,7 +206,7 @@ def begun(make_run, trained, folder, problem, **flags):
     """Returns a run of a problem that was warm-started from the trained run, and its messages about that."""
     run = make_run(folder, {"warm_start_from": str(trained.folder), **flags}, problem)
     before = model_arrays(run.step)
-    return run, before, warm_start(run.step, run.settings, encoders_of(run.data), folder)
+    return run, before, warm_start(run.step, run.config, encoders_of(run.data), folder)
 
 
 def test_another_vocabulary_takes_the_rows_of_the_pieces_that_both_have(make_run, trained, tmp_path):
@@ -246,8 +246,8 @@ def test_a_mixture_with_shared_modalities_and_a_single_problem_take_each_others_
     run = make_run(tmp_path / "run", {"warm_start_from": str(start.folder)}, problem, shared_modalities=not mixture)
     before, encoders = model_arrays(run.step)[TABLE], encoders_of(run.data)
     with refused("--warm_start_from"):
-        warm_start(run.step, run.settings, encoders, run.folder)
-    settings = dataclasses.replace(run.settings, warm_start_other_vocabulary=True)
+        warm_start(run.step, run.config, encoders, run.folder)
+    settings = dataclasses.replace(run.config, warm_start_other_vocabulary=True)
     warm_start(run.step, settings, encoders, run.folder)
     there = next(iter(encoders_of(start.data).values()))
     ids = {there.piece(i): i for i in range(there.vocab_size)}
@@ -315,7 +315,7 @@ def test_hidden_words_are_no_task_for_a_model_that_writes_words_nor_decoded_to_c
 def test_hidden_words_are_not_decoded_to_be_scored(make_run, tmp_path):
     run = make_run(tmp_path / "run", {}, "backwards_masked", model=TransformerMlm)
     with refused("dev", "backwards_masked:", "t2t-eval"):
-        decode_and_score(Translator(run.data[0].problem, run.model, run.resolved.hparams), run.data[0], "dev")
+        decode_and_score(Translator(run.data[0].problem, run.model, run.hparams), run.data[0], "dev")
 
 
 def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_run, tmp_path):
@@ -324,7 +324,7 @@ def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_r
     theirs = masked.checkpoint().model
     run = make_run(tmp_path / "run", {"warm_start_from": str(masked.folder)}, "first_digits", model=TransformerEncoder)
     before = model_arrays(run.step)
-    said = warm_start(run.step, run.settings, encoders_of(run.data), tmp_path / "run")
+    said = warm_start(run.step, run.config, encoders_of(run.data), tmp_path / "run")
     ours = model_arrays(run.step)
     assert said.reinitialized_features == ()
     assert len(theirs) == len(ours) - 2

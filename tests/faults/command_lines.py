@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import T2TError, UserError
-from t2t.runs.names import Request, get_hparams, problems_of
+from t2t.runs.config import RunConfig
+from t2t.runs.names import get_hparams, problems_of
 from t2t.serving.plain_requests import prediction_texts, read_json, translation_request
 from tests.nasty_lines import nasty_lines
 
@@ -80,7 +81,7 @@ def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
     """Any names and options are found or refused."""
     problem, options, checkpoint = case
     with contextlib.suppress(UserError):
-        problems_of(Request(problem=problem, problem_options=options))
+        problems_of(RunConfig(problem=problem, problem_options=options))
     with contextlib.suppress(T2TError, OSError):  # OSError: no file may have the name; commands report it in one line
         CheckpointStore(Path("checkpoints")).find(checkpoint)
 

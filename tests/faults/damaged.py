@@ -19,8 +19,9 @@ from t2t.data.generate import generate
 from t2t.errors import T2TError
 from t2t.files.output import PartialFile
 from t2t.problems.base import Problem
+from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, open_data
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from tests.many_runs import create_run
 
 VOCAB_KINDS = ("token", "sentencepiece", "subword", "byte")
@@ -43,7 +44,7 @@ class Tree:
     def open_data(self) -> OpenData:
         """Opens the data, as training and evaluation do."""
         options = self.problem.options.changed()
-        request = Request(problem=self.problem.name, problem_options=options, data_dir=str(self.folder / "data"))
+        request = RunConfig(problem=self.problem.name, problem_options=options, data_dir=str(self.folder / "data"))
         return open_data(request, get_problem(request.problem, options))
 
     @property

@@ -115,7 +115,7 @@ def test_the_commands_and_the_python_api_answer(folder, tmp_path):
     assert np.log(0.5) < right <= 0.0
     assert wrong < right - 1.0
     refuses(decoder, "n_best=2 1", **run, **files, n_best=2)
-    translator = t2t.load(str(folder / "run"), usr_dir=str(folder))
+    translator = t2t.load(str(folder / "run"), t2t_usr_dir=str(folder))
     (best,), _ = translator.translate(["1 2 3", "7"])
     assert best.text == "6 7 8"
     assert best.log_prob == pytest.approx(translator.score([("1 2 3", best.text)])[0], abs=1e-4)

@@ -155,7 +155,7 @@ def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path):
     hparams = f"{SMALL},batch_size=96"
     flags, _ = learnt(usr_dir, tmp_path, "tone_to_class", *ENCODER, hparams, steps=1)
     one = {"inputs": np.zeros((1, 2400), np.float32), "targets": np.zeros(1, np.int32)}
-    counted = update_cost(t2t.load(str(tmp_path / "run"), usr_dir=str(usr_dir)).model, one).flops
+    counted = update_cost(t2t.load(str(tmp_path / "run"), t2t_usr_dir=str(usr_dir)).model, one).flops
     model = ["--problem=tone_to_class", "--model=transformer_encoder", "--hparams_set=transformer_tiny"]
     asked = {"hparams": hparams, "output_dir": tmp_path / "other", "train_steps": 1000}
     said = call(trainer, *flags[:2], *model, "--dry_run", **asked).err

@@ -31,7 +31,7 @@ def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_t
     modules = ("t2t.runs.data", "t2t.cli.insight", "t2t.serving.app", "t2t.serving.insight.routes")
     code = (
         f"import sys, t2t, t2t.serving.insight.opened_data, {', '.join(modules)}; t2t.registered('model')\n"
-        "print([*t2t.registered('problem', 'my_', usr_dir='mine')])\n"
+        "print([*t2t.registered('problem', 'my_', t2t_usr_dir='mine')])\n"
         "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})"
     )
     there = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
@@ -79,7 +79,7 @@ def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_pa
     )
     (tmp_path / "late").mkdir()
     (tmp_path / "late/__init__.py").write_text(late, encoding="utf-8")
-    given = {"data_dir": data_dir, "problem_options": options, "worker_cpu": 1, "usr_dir": tmp_path / "late"}
+    given = {"data_dir": data_dir, "problem_options": options, "worker_cpu": 1, "t2t_usr_dir": tmp_path / "late"}
     with forgotten(*REGISTRIES), refused("Late", "mix/kernel"):
         t2t.train(problem, "late", "late_set", tmp_path / "run", **given)
     assert not (tmp_path / "run/run.json").exists()
@@ -87,7 +87,7 @@ def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_pa
 
 def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
     stopped = SimpleNamespace(fit=lambda callbacks: signal.SIGINT)
-    monkeypatch.setattr(training.TrainingRun, "from_request", lambda request, settings, cluster: stopped)
+    monkeypatch.setattr(training.TrainingRun, "prepare", lambda experiment, cluster: stopped)
     names, options, data_dir = digits(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         t2t.train(*names, tmp_path / "run", problem_options=options, data_dir=data_dir)
@@ -109,7 +109,9 @@ def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
 def test_the_program_of_the_page_runs(tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
     page = block("program", page=ROOT / "docs/python.md")
-    done = succeed(re.sub(r"(train_steps|log_every|eval_every)=\d+", r"\1=4", page), tmp_path, "python")
+    done = succeed(
+        re.sub(r"(train_steps|log_step_count_steps|local_eval_frequency)=\d+", r"\1=4", page), tmp_path, "python"
+    )
     sizes, losses, *_, shape, parity = done.stdout.splitlines()
     assert sizes == "{'train': 5000, 'dev': 200}"
     assert re.fullmatch(r"4 \d+\.\d+", losses)
@@ -141,8 +143,16 @@ def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
     names, options, data_dir = digits(tmp_path)
 
     def train(folder, **given):
-        shared = {"hparams": TINY, "problem_options": options, "worker_cpu": 1, "eval_every": 2, "eval_steps": 1}
-        return t2t.train(*names, tmp_path / folder, data_dir=data_dir, train_steps=4, log_every=1, **shared, **given)
+        shared = {
+            "hparams": TINY,
+            "problem_options": options,
+            "worker_cpu": 1,
+            "local_eval_frequency": 2,
+            "eval_steps": 1,
+        }
+        return t2t.train(
+            *names, tmp_path / folder, data_dir=data_dir, train_steps=4, log_step_count_steps=1, **shared, **given
+        )
 
     weights = str(tmp_path / "{epoch}.weights.h5")
     stopping = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: stop(epoch))

@@ -13,6 +13,7 @@ from t2t.cli import decoder, trainer
 from t2t.errors import UserError
 from t2t.files.atomic import sha256_of
 from t2t.runs.training import TrainingRun
+from tests.audit import audited
 from tests.builders import edited
 from tests.errors import refused
 from tests.golden.make_run import RUNS
@@ -32,15 +33,20 @@ def go_on(run, *flags, command=call, about=(), **named):
 
 @pytest.mark.slow  # that a run goes on from its own data without any flag
 def test_the_run_knows_where_its_data_is(run, tiny_run):
+    """Its record is read twice, before training and once its folder is locked, and the manifest of the data once."""
     assert RunDir.open(run).record.data_dir == str(tiny_run.data_dir)
-    assert "resuming" in go_on(run, train_steps=41)
+    with audited() as events:
+        assert "resuming" in go_on(run, train_steps=41)
     assert json.loads((run / "checkpoints/latest.json").read_text())["step"] == 41
+    opened = [str(arguments[0]) for event, arguments in events if event == "open" and arguments[1] in ("r", "rb", None)]
+    assert opened.count(str(run / "run.json")) == 2
+    assert opened.count(str(tiny_run.data_dir / "text2text_files" / "manifest.json")) == 1
 
 
 def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_train(run):
     before, store = RunDir.open(run).record.settings, CheckpointStore(run / "checkpoints")
     shutil.copytree(store.find(20), run / "checkpoints/step-00000010")
-    assert (before["eval_steps"], before["eval_every"], before["keep_checkpoint_max"]) == (1, 20, 20)
+    assert (before["eval_steps"], before["local_eval_frequency"], before["keep_checkpoint_max"]) == (1, 20, 20)
     printed = call(trainer, "--worker_cpu=1", "--eval_steps=2", "--keep_checkpoint_max=1", output_dir=run).err
     (said,) = [line for line in printed.splitlines() if line.startswith(f"settings of the run in {run}: ")]
     for kept in ("--local_eval_frequency=20", "--eval_steps=2", "--eval_steps=1;", "--keep_checkpoint_max=20"):
@@ -51,16 +57,16 @@ def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_tra
 
 @pytest.mark.parametrize("given", [{}, {"eval_steps": 100}, {"keep_best_checkpoints": 1}])
 def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, given):
-    recorded = {"eval_every": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
+    recorded = {"local_eval_frequency": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
     with edited(run / "run.json") as record:
         record["settings"] = recorded
     found = []
 
-    def note(request, settings, cluster):
-        found.append({name: getattr(settings, name) for name in recorded})
+    def note(experiment, cluster):
+        found.append({name: getattr(experiment.config, name) for name in recorded})
         raise UserError("enough")
 
-    monkeypatch.setattr(TrainingRun, "from_request", note)
+    monkeypatch.setattr(TrainingRun, "prepare", note)
     refuses(trainer, "enough", output_dir=run, **given)
     with refused("enough"):
         t2t.train(output_dir=run, **given)
@@ -147,4 +153,5 @@ def test_a_newer_format_is_refused_by_its_number(kept, what):
     if "manifest" in what:
         refuses(trainer, "99 1", output_dir=kept / "run", data_dir=kept / "data", train_steps=600, worker_cpu=1)
     else:
-        refuses(decoder, "99 1", output_dir=kept / "run", decode_from_file=kept / "lines")
+        known = 2 if what.endswith("run.json") else 1
+        refuses(decoder, f"99 {known}", output_dir=kept / "run", decode_from_file=kept / "lines")

@@ -51,7 +51,7 @@ def test_pictures_are_shown_and_lead_to_what_the_model_answers(page, studio, fol
     assert "green" in page.locator('[data-example="4"]').inner_text()
     page.locator('[data-example="4"] a').click()
     page.locator(".saliency rect").first.wait_for()
-    translator = t2t.load(str(folder / "runs/picture"), usr_dir=str(folder / "plugin"))
+    translator = t2t.load(str(folder / "runs/picture"), t2t_usr_dir=str(folder / "plugin"))
     rows = [row.split("\t") for row in page.locator("table.classes tbody tr").all_inner_texts()]
     assert len(rows) == 3
     assert sum(float(row[1]) for row in rows) == pytest.approx(1, abs=1e-3)

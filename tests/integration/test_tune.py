@@ -29,7 +29,7 @@ from tests.readme import ROOT, blocks, shortened, succeed
 from tests.registrations import forgotten
 from tests.waiting import join_all, start_thread, wait_until
 
-SHORT = "train_steps=6, eval_every=2"
+SHORT = "train_steps=6, local_eval_frequency=2"
 FAKE = "import sys; from tests.fake_trainer import main; sys.exit(main(sys.argv[1:]))"
 PLUGIN = """
 from t2t import register_ranged_hparams
@@ -312,8 +312,8 @@ def test_trials_are_ordinary_runs(given, tmp_path, after_evaluations):
     problem = {name: value for name, value in options.items() if name.endswith(("source", "target", "kind"))}
     found = t2t.tune(
         "text2text_files", "transformer", "transformer_quickstart", tmp_path / "again", "rates_range", trials=2,
-        data_dir=data_dir, usr_dir=options["t2t_usr_dir"], problem_options=problem, hparams=hparams,
-        train_steps=8, eval_every=2, eval_steps=1, worker_cpu=1,
+        data_dir=data_dir, t2t_usr_dir=options["t2t_usr_dir"], problem_options=problem, hparams=hparams,
+        train_steps=8, local_eval_frequency=2, eval_steps=1, worker_cpu=1,
     )  # fmt: skip
     values = {row.report.number: (row.report.value, row.report.hparams) for row in found.rows}
     names = ("learning_rate", "num_heads")
@@ -328,7 +328,7 @@ def test_the_commands_of_the_page_run(tmp_path):
             (tmp_path / one.name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / one.name).write_text(one.text)
     for one in (one for one in blocks(page) if one.kind == "run"):
-        short = one.text.replace("train_steps=300, eval_every=75", SHORT)
+        short = one.text.replace("train_steps=300, local_eval_frequency=75", SHORT)
         short = (shortened(short) if one.language == "bash" else short).replace("trials=20", "trials=2")
         succeed(short, tmp_path, one.language)
     for study in ("study", "own", "from_python"):

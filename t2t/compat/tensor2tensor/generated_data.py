@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from t2t.runs.api import generate_data
+from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, open_data
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 
@@ -45,5 +46,5 @@ def dataset_of(name: str, mode: str, data_dir: str | None) -> Any:
 
 def open_generated(name: str, data_dir: str | None) -> OpenData:
     """Returns the generated data of a problem; raises UserError if there is none."""
-    request = Request(problem=name, data_dir=str(data_dir or DEFAULT_DATA_DIR))
-    return open_data(request, get_problem(name), verify=False)
+    config = RunConfig(problem=name, data_dir=str(data_dir or DEFAULT_DATA_DIR))
+    return open_data(config, get_problem(name), verify=False)

@@ -4,7 +4,6 @@ Every other name is that of `tensorflow.compat.v1`, or else of `tensorflow`, whi
 """
 
 import glob
-import importlib
 import logging as python_logging
 import os
 import shutil
@@ -143,7 +142,8 @@ class _TensorFlow(ModuleType):
             return _Io()
         if name == "contrib":
             return placeholder("tensorflow.contrib")
-        tensorflow = importlib.import_module("tensorflow")
+        import tensorflow
+
         for module in (tensorflow.compat.v1, tensorflow):
             if hasattr(module, name):
                 return getattr(module, name)
@@ -156,7 +156,9 @@ class _Io:
     gfile = _io_gfile
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("tensorflow").io, name)
+        import tensorflow
+
+        return getattr(tensorflow.io, name)
 
 
 def _not_a_command(*args: Any, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ _TEACHER_FORCED = "teacher_forced/"
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
+class DevScores:
     """Dev metrics of the exported checkpoint, from the run's metrics file."""
 
     update: int
@@ -21,7 +21,7 @@ class Scores:
     """Metric name -> value."""
 
 
-def scores_of(run: RunDir | None, checkpoint: str, step: int) -> Scores:
+def scores_of(run: RunDir | None, checkpoint: str, step: int) -> DevScores:
     """Returns the recorded dev metrics of a checkpoint; none if it was not evaluated itself, such as an average."""
     found: dict[str, float] = {}
     if run is not None and checkpoint.startswith("step-"):
@@ -29,10 +29,10 @@ def scores_of(run: RunDir | None, checkpoint: str, step: int) -> Scores:
             if line["step"] == step:
                 found |= {name: value for name, value in line.items() if name.startswith(f"{DEV}/")}
     figures = {name.removeprefix(f"{DEV}/"): value for name, value in found.items() if isinstance(value, float)}
-    return Scores(step, {name: value for name, value in figures.items() if not name.startswith(_TEACHER_FORCED)})
+    return DevScores(step, {name: value for name, value in figures.items() if not name.startswith(_TEACHER_FORCED)})
 
 
-def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], scores: Scores, kind: str) -> str:
+def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], scores: DevScores, kind: str) -> str:
     """Returns the metadata for the Hugging Face Hub, as YAML; values are JSON, a subset of YAML."""
     problem = translator.problem
     languages = [code for code in (problem.source_language, problem.target_language) if code]
@@ -46,7 +46,7 @@ def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], s
     return "\n".join(["---", *lines, "---", ""])
 
 
-def _result(problem: str, languages: list[str], scores: Scores) -> dict[str, Any]:
+def _result(problem: str, languages: list[str], scores: DevScores) -> dict[str, Any]:
     task = "translation" if len(set(languages)) > 1 else "text2text-generation"
     return {
         "task": {"type": task},
@@ -55,7 +55,7 @@ def _result(problem: str, languages: list[str], scores: Scores) -> dict[str, Any
     }
 
 
-def describe(translator: Translator, run: RunDir | None, origin: Mapping[str, Any], scores: Scores) -> str:
+def describe(translator: Translator, run: RunDir | None, origin: Mapping[str, Any], scores: DevScores) -> str:
     """Returns the table of facts, and the scores, as Markdown."""
     hparams_set = str(origin.get("hparams_set", ""))
     changed = f" with `{run.record.overrides}`" if run and run.record.overrides else ""

@@ -25,7 +25,7 @@ class Kind(enum.Enum):
     """A table: `weight`, with the same layout as here."""
 
 
-class Part(NamedTuple):
+class MappedModule(NamedTuple):
     """A module of transformers and the corresponding weights here."""
 
     theirs: str
@@ -89,7 +89,7 @@ def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
     return {value: name for name, value in reversed(list(names.items()))}
 
 
-def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[Part]:
+def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[MappedModule]:
     """Yields the modules of a Transformer's layers by their names in fairseq, which transformers also uses.
 
     Names start with `prefix`, `model.` in `MarianMTModel` and similar models.
@@ -98,36 +98,38 @@ def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "m
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for number in range(layers):
             name, path = f"{prefix}{side}.layers.{number}", f"{side}/layer_{number}"
-            yield Part(f"{name}.fc1", f"{path}/ffn/inner/", Kind.READS)
-            yield Part(f"{name}.fc2", f"{path}/ffn/outer/", Kind.WRITES)
-            yield Part(f"{name}.final_layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)
+            yield MappedModule(f"{name}.fc1", f"{path}/ffn/inner/", Kind.READS)
+            yield MappedModule(f"{name}.fc2", f"{path}/ffn/outer/", Kind.WRITES)
+            yield MappedModule(f"{name}.final_layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)
             for theirs in list(attentions)[: 1 + (side == "decoder")]:
                 attention, ours = f"{name}.{theirs}", f"{path}/{attentions[theirs]}"
                 for letter, part in _LETTERS.items():
-                    yield Part(f"{attention}.{letter}_proj", f"{ours}/project/{part}_", Kind.READS)
-                yield Part(f"{attention}.out_proj", f"{ours}/output/", Kind.WRITES)
-                yield Part(f"{attention}_layer_norm", f"{ours}_residual/norm", Kind.NORM)
+                    yield MappedModule(f"{attention}.{letter}_proj", f"{ours}/project/{part}_", Kind.READS)
+                yield MappedModule(f"{attention}.out_proj", f"{ours}/output/", Kind.WRITES)
+                yield MappedModule(f"{attention}_layer_norm", f"{ours}_residual/norm", Kind.NORM)
 
 
-def t5_parts(encoder_layers: int, decoder_layers: int, is_gated: bool) -> Iterator[Part]:
+def t5_parts(encoder_layers: int, decoder_layers: int, is_gated: bool) -> Iterator[MappedModule]:
     """Yields the modules of the stacks of a `T5ForConditionalGeneration`."""
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
-        yield Part(f"{side}.block.0.layer.0.{T5_BIAS}", f"{side}/relative_bias/table", Kind.TABLE)
-        yield Part(f"{side}.final_layer_norm", f"{side}/final_norm", Kind.NORM)
+        yield MappedModule(f"{side}.block.0.layer.0.{T5_BIAS}", f"{side}/relative_bias/table", Kind.TABLE)
+        yield MappedModule(f"{side}.final_layer_norm", f"{side}/final_norm", Kind.NORM)
         attentions = [("SelfAttention", "self_attention"), ("EncDecAttention", "encdec_attention")]
         attentions = attentions[: 1 + (side == "decoder")]
         for layer in range(layers):
             name, path = f"{side}.block.{layer}.layer", f"{side}/layer_{layer}"
             for number, (theirs, ours) in enumerate(attentions):
                 for letter, part in _LETTERS.items():
-                    yield Part(f"{name}.{number}.{theirs}.{letter}", f"{path}/{ours}/project/{part}_", Kind.READS)
-                yield Part(f"{name}.{number}.{theirs}.o", f"{path}/{ours}/output/", Kind.WRITES)
-                yield Part(f"{name}.{number}.layer_norm", f"{path}/{ours}_residual/norm", Kind.NORM)
+                    yield MappedModule(
+                        f"{name}.{number}.{theirs}.{letter}", f"{path}/{ours}/project/{part}_", Kind.READS
+                    )
+                yield MappedModule(f"{name}.{number}.{theirs}.o", f"{path}/{ours}/output/", Kind.WRITES)
+                yield MappedModule(f"{name}.{number}.layer_norm", f"{path}/{ours}_residual/norm", Kind.NORM)
             inner, last = f"{name}.{len(attentions)}.DenseReluDense", f"{name}.{len(attentions)}"
             for theirs, ours in (("wi_0", "inner"), ("wi_1", "linear")) if is_gated else (("wi", "inner"),):
-                yield Part(f"{inner}.{theirs}", f"{path}/ffn/{ours}/", Kind.READS)
-            yield Part(f"{inner}.wo", f"{path}/ffn/outer/", Kind.WRITES)
-            yield Part(f"{last}.layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)
+                yield MappedModule(f"{inner}.{theirs}", f"{path}/ffn/{ours}/", Kind.READS)
+            yield MappedModule(f"{inner}.wo", f"{path}/ffn/outer/", Kind.WRITES)
+            yield MappedModule(f"{last}.layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)
 
 
 def scaled(weight: np.ndarray, factor: float) -> np.ndarray:

@@ -21,7 +21,7 @@ from t2t.export.huggingface.mapping import (
     MARIAN_SIZES,
     NEVER,
     Kind,
-    Part,
+    MappedModule,
     backwards,
     transformer_parts,
 )
@@ -106,7 +106,7 @@ def _order(hparams: TransformerHParams) -> np.ndarray:
     return channels if hparams.sinusoid_layout == "halves" else channels.reshape(-1, 2).T.reshape(-1)
 
 
-def _fill_bias(part: Part, tensors: Arrays) -> None:
+def _fill_bias(part: MappedModule, tensors: Arrays) -> None:
     """Adds a zero bias to a linear map that has none here."""
     tensors.setdefault(f"{part.theirs}.bias", np.zeros(len(tensors[f"{part.theirs}.weight"]), np.float32))
 

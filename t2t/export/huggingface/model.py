@@ -25,7 +25,7 @@ from t2t.export.parity import (
     GREEDY,
     TEXTS_OF_IDS,
     UNCONSTRAINED,
-    Answer,
+    ComparedOutput,
     Parity,
     ParityError,
     answers_of_run,
@@ -116,8 +116,8 @@ class HuggingFaceExport(Export):
         theirs = self._ask(folder, rows=rows, limits=limits, texts=list(trial.texts or []), ids=made)
         if trial.texts is not None:
             what = "ids of texts"
-            ours = [[Answer((*row, EOS_ID), 0.0)] for row in trial.rows]
-            given = [[Answer(tuple(ids), 0.0)] for ids in theirs["ids"]]
+            ours = [[ComparedOutput((*row, EOS_ID), 0.0)] for row in trial.rows]
+            given = [[ComparedOutput(tuple(ids), 0.0)] for ids in theirs["ids"]]
             found[what] = compare(ours, given).demand(what, promise)
         texts = ([text.strip() for text in of] for of in (map(encoders[TARGETS].decode, made), theirs["texts"]))
         found[TEXTS_OF_IDS] = compare_texts(*texts).demand(TEXTS_OF_IDS, promise)
@@ -129,12 +129,12 @@ class HuggingFaceExport(Export):
         for size, (what, changes, promised) in searches.items():
             ours = answers_of_run(self.translator, cut, **{**changes, "extra_length": extra})
             ours = [[self._comparable(answer) for answer in answers] for answers in ours]
-            answers = [Answer(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(size)]]
+            answers = [ComparedOutput(tuple(ids), score, text) for ids, score, text in theirs["outputs"][str(size)]]
             given = [[self._comparable(answer)] for answer in answers]
             found[what] = compare(ours, given).demand(what, promised)
         return found
 
-    def _comparable(self, answer: Answer) -> Answer:
+    def _comparable(self, answer: ComparedOutput) -> ComparedOutput:
         """Returns an answer with its text stripped, or without text if transformers would show another text."""
         is_alike = shows_alike(self.translator.problem.encoders, answer.ids or ())
         return dataclasses.replace(answer, text=(answer.text or "").strip() if is_alike else None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
-from t2t.export.huggingface.mapping import Kind, Part
+from t2t.export.huggingface.mapping import Kind, MappedModule
 from t2t.hparams.transformer import TransformerHParams
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
@@ -63,7 +63,7 @@ def weights_of(model: Transformer) -> Arrays:
     return {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
 
 
-def part_tensors(parts: Iterable[Part], weights: Arrays) -> Arrays:
+def part_tensors(parts: Iterable[MappedModule], weights: Arrays) -> Arrays:
     """Returns the tensors of modules, with biases only where the weights here have them."""
     tensors: Arrays = {}
     for part in parts:

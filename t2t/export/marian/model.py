@@ -12,7 +12,7 @@ from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.marian.files import DECODER, MODEL, complaints, write_decoder, write_model, write_vocabularies
 from t2t.export.marian.network import MarianNetwork
-from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
+from t2t.export.parity import GREEDY, ComparedOutput, Parity, answers_of_run, compare
 from t2t.export.search import BEAM_SEARCH, length_exponent
 from t2t.inference.rows import Row
 from t2t.inference.translator import Translator
@@ -72,7 +72,7 @@ n^{power}. `t2t-import --from=marian` makes a run of the folder again.
 """
 
 
-def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
+def _greedy(network: MarianNetwork, row: Row, answer: ComparedOutput) -> ComparedOutput:
     """Returns Marian's best id after each prefix of an answer, and the answer's score; equal ids mean equal search.
 
     The row is the input with end of sequence, as the run reads it.
@@ -81,4 +81,4 @@ def _greedy(network: MarianNetwork, row: Row, answer: Answer) -> Answer:
     log_probs_TV = network.log_probs(list(row), ids)
     score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())
     log_probs_TV[:, PAD_ID] = -np.inf
-    return Answer(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)
+    return ComparedOutput(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)

@@ -21,7 +21,7 @@ from t2t.files.remote.owners import SETTLE_S, Owners
 from t2t.files.remote.store import Store
 
 
-class Service:
+class StoreService:
     """Handles requests.
 
     Args:
@@ -71,7 +71,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # prints of packages must not mix with the responses
     say = _writer(answers)
-    service = Service(say, *map(float, sys.argv[1:]))
+    service = StoreService(say, *map(float, sys.argv[1:]))
     for line in sys.stdin:
         request = json.loads(line)
         say({**service.answer(request), "number": request["number"]})

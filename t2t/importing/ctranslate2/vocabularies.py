@@ -22,7 +22,7 @@ _OPENNMT = "<blank>"
 
 
 @dataclass(frozen=True)
-class Vocabularies:
+class VocabularyPair:
     """Both sides; `source` and `target` are the same object if their tokens are the same."""
 
     source: ForeignVocabulary
@@ -36,7 +36,7 @@ class Vocabularies:
 
 def read_vocabularies(
     folder: ModelFolder, config: Mapping[str, Any], starts_with_zeros: bool, models: Sequence[bytes]
-) -> Vocabularies:
+) -> VocabularyPair:
     """Reads the lists of tokens of a folder.
 
     Args:
@@ -76,7 +76,7 @@ def read_vocabularies(
         if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
             hparams |= {"target_start": "id", "target_start_id": number}
         reads_end = adds_end or TokenLists.of_encoders(own).codes_follow_end  # then the end is given with the input
-        return Vocabularies(source, target, own, hparams | {"input_end": reads_end})
+        return VocabularyPair(source, target, own, hparams | {"input_end": reads_end})
     if start == eos and not starts_with_zeros:
         _check_languages(tokens[TARGETS], where)
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
@@ -92,7 +92,7 @@ def read_vocabularies(
     encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
     if not adds_end and hparams["input_end"]:
         notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
-    return Vocabularies(source, target, encoders, hparams, notes, warnings)
+    return VocabularyPair(source, target, encoders, hparams, notes, warnings)
 
 
 def _check_languages(tokens: Sequence[str], where: str) -> None:

@@ -26,7 +26,7 @@ _MODELS = ("*.model", "*.spm")
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class FairseqCheckpoint:
     """A checkpoint's tensors and settings."""
 
     path: Path
@@ -49,7 +49,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Vocabularies:
+class FairseqVocabularies:
     """The encoders of both sides."""
 
     source: TextEncoder
@@ -59,7 +59,7 @@ class Vocabularies:
     warnings: tuple[str, ...] = ()
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path) -> FairseqCheckpoint:
     """Returns the checkpoint of a folder; raises UserError if there is none, several, or a damaged one."""
     names = sorted(path.name for path in folder.glob("*.pt"))
     preferred = [name for name in _CHECKPOINTS if name in names]
@@ -75,10 +75,10 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
-    return Checkpoint(path, settings, arrays)
+    return FairseqCheckpoint(path, settings, arrays)
 
 
-def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:
+def read_vocabularies(folder: Path, checkpoint: FairseqCheckpoint) -> FairseqVocabularies:
     """Returns the vocabularies of both sides.
 
     Raises:
@@ -104,7 +104,7 @@ def read_vocabularies(folder: Path, checkpoint: Checkpoint) -> Vocabularies:
     kind = "BPE codes" if codes else "SentencePiece model" if models else ""
     names = " and ".join(dict.fromkeys(path.name for path in cutters))
     described = f"cut by the {kind} {names}" if kind else "words as they stand, since no codes are there"
-    return Vocabularies(encoders[0], encoders[1], described, _warnings(checkpoint.settings, bool(kind)))
+    return FairseqVocabularies(encoders[0], encoders[1], described, _warnings(checkpoint.settings, bool(kind)))
 
 
 def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -> TextEncoder:

@@ -17,7 +17,7 @@ from t2t.export.huggingface.mapping import transformer_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.importing.alignment import alignment_hparams
 from t2t.importing.fairseq import dictionary
-from t2t.importing.fairseq.files import Checkpoint, read_checkpoint, read_vocabularies
+from t2t.importing.fairseq.files import FairseqCheckpoint, read_checkpoint, read_vocabularies
 from t2t.importing.fairseq.tensors import with_todays_names
 from t2t.importing.formats import ImportRequest
 from t2t.importing.ids import our_order
@@ -90,7 +90,7 @@ def read(request: ImportRequest) -> ForeignRun:
     )
 
 
-def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
+def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
     """Returns the hparams of the network, with `transformer_m2m`'s values for training."""
     settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
@@ -141,7 +141,7 @@ def _hparams(checkpoint: Checkpoint) -> TransformerBartHParams:
     return hparams.with_decoder(checkpoint.need("decoder_attention_heads"), checkpoint.need("decoder_ffn_embed_dim"))
 
 
-def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
+def _weights(tensors: Tensors, checkpoint: FairseqCheckpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
     """Returns the weights by our paths; marks the tensors that are not needed."""
     weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, hparams)
     weights |= take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers, prefix=""))
@@ -156,7 +156,9 @@ def _weights(tensors: Tensors, checkpoint: Checkpoint, hparams: TransformerBartH
     return weights
 
 
-def _tables(tensors: Tensors, checkpoint: Checkpoint, hparams: Any, source_size: int, target_size: int) -> Arrays:
+def _tables(
+    tensors: Tensors, checkpoint: FairseqCheckpoint, hparams: Any, source_size: int, target_size: int
+) -> Arrays:
     """Returns the tables of tokens, rows in our order."""
     settings = checkpoint.settings
     names = {"target_embedding": ("decoder.embed_tokens.weight", target_size)}
@@ -200,7 +202,7 @@ def _positions(tensors: Tensors, hparams: TransformerBartHParams) -> Arrays:
     return weights
 
 
-def _check_version(tensors: Tensors, checkpoint: Checkpoint, side: str) -> None:
+def _check_version(tensors: Tensors, checkpoint: FairseqCheckpoint, side: str) -> None:
     """Raises UserError for a pre-norm stack of a version that has no norm at its end."""
     name = f"{side}.version"
     version = float(tensors.take(name).reshape(-1)[0]) if name in tensors else 1.0

@@ -16,7 +16,7 @@ from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.bart_layers import COPIES, stacks, with_sizes
 from t2t.importing.huggingface.folder import ModelFolder
-from t2t.importing.huggingface.language_vocabulary import Vocabulary, read_vocabulary
+from t2t.importing.huggingface.language_vocabulary import LanguageVocabulary, read_vocabulary
 from t2t.importing.huggingface.search import search_warnings
 from t2t.importing.huggingface.settings import check_settings, need
 from t2t.importing.run import ForeignRun
@@ -84,7 +84,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     )
 
 
-def _problem(request: ImportRequest, vocabulary: Vocabulary) -> Problem:
+def _problem(request: ImportRequest, vocabulary: LanguageVocabulary) -> Problem:
     """Returns the problem with the vocabulary on both sides and the requested languages, or those of the folder."""
     name = request.problem or "text2text_files"
     asked = {"source_language": request.source_language, "target_language": request.target_language}
@@ -100,7 +100,7 @@ def _problem(request: ImportRequest, vocabulary: Vocabulary) -> Problem:
     return problem
 
 
-def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem) -> int:
+def _target_start(folder: ModelFolder, vocabulary: LanguageVocabulary, problem: Problem) -> int:
     """Returns our id of the first decoder input: end of sequence, or for mBART the output language."""
     languages = vocabulary.encoder.languages
     assert languages is not None, "its codes have been found"
@@ -119,7 +119,7 @@ def _target_start(folder: ModelFolder, vocabulary: Vocabulary, problem: Problem)
     return EOS_ID
 
 
-def _mbart_weights(tensors: Tensors, vocabulary: Vocabulary) -> Arrays:
+def _mbart_weights(tensors: Tensors, vocabulary: LanguageVocabulary) -> Arrays:
     """Returns the weights that M2M-100 lacks: tables of positions (L, D), norms of embeddings, logit biases (V,)."""
     weights = {"output_embedding/bias": tensors.take("final_logits_bias").reshape(-1)[vocabulary.order]}
     for side, path in (("encoder", "source_positions"), ("decoder", "target_positions")):

@@ -41,7 +41,7 @@ _M2M_LANGUAGES = {
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class LanguageVocabulary:
     """The vocabulary of a folder's tokenizer."""
 
     encoder: PieceTableEncoder
@@ -51,7 +51,7 @@ class Vocabulary:
     """Default languages, `source_language` and `target_language`, if known."""
 
 
-def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
+def read_vocabulary(folder: ModelFolder, rows: int) -> LanguageVocabulary:
     """Reads a tokenizer with language codes.
 
     Args:
@@ -84,7 +84,7 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> Vocabulary:
     languages = LanguageCodes({_language(piece): ours[number] for piece, number in codes.items()}, source, target)
     encoder = PieceTableEncoder(model, in_our_order(pieces, order), languages=languages)
     by_id = {number: _language(piece) for piece, number in codes.items()}
-    return Vocabulary(encoder, order, _default_languages(folder, settings, by_id))
+    return LanguageVocabulary(encoder, order, _default_languages(folder, settings, by_id))
 
 
 def _pieces(folder: ModelFolder, model: bytes) -> list[str]:

@@ -22,7 +22,7 @@ from t2t.importing.alignment import alignment_hparams
 from t2t.importing.formats import ImportRequest
 from t2t.importing.known_values import unknown_values
 from t2t.importing.marian.files import ModelFiles
-from t2t.importing.marian.vocabulary import Vocabulary, read_vocabulary
+from t2t.importing.marian.vocabulary import MarianVocabulary, read_vocabulary
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
@@ -194,7 +194,9 @@ def _table_names(hparams: Any) -> dict[str, str]:
     return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
 
 
-def _weights(tensors: Tensors, hparams: Any, source: Vocabulary, target: Vocabulary, is_tied: bool) -> Arrays:
+def _weights(
+    tensors: Tensors, hparams: Any, source: MarianVocabulary, target: MarianVocabulary, is_tied: bool
+) -> Arrays:
     """Returns the weights by our paths."""
     names = _table_names(hparams)
     learned = hparams.positions == "learned"

@@ -24,7 +24,7 @@ _ENDS = ("</s>", "<unk>")
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class MarianVocabulary:
     """One side's vocabulary."""
 
     encoder: TextEncoder
@@ -34,7 +34,7 @@ class Vocabulary:
     """Description for the report."""
 
 
-def read_vocabulary(files: ModelFiles, name: str, side: str, rows: int) -> Vocabulary:
+def read_vocabulary(files: ModelFiles, name: str, side: str, rows: int) -> MarianVocabulary:
     """Reads the vocabulary of a side, `source` or `target`, for a table of `rows` rows.
 
     Raises:
@@ -46,16 +46,16 @@ def read_vocabulary(files: ModelFiles, name: str, side: str, rows: int) -> Vocab
         model = files.read(name)
         pieces, (pad, eos, unknown) = pieces_of_model(model)
         pieces, order = _ordered(files, name, pieces, rows, (pad, eos, unknown))
-        return Vocabulary(PieceTableEncoder(model, pieces, tags=False), order, f"the SentencePiece model {name}")
+        return MarianVocabulary(PieceTableEncoder(model, pieces, tags=False), order, f"the SentencePiece model {name}")
     pieces = _pieces_of_yaml(files, name)
     pieces, order = _ordered(files, name, pieces, rows, _special_ids(files, name, pieces))
     if files.has(cutter := f"{side}.spm"):
         has_tags = any(piece.startswith(">>") and piece.endswith("<<") for piece in pieces)
         encoder: TextEncoder = PieceTableEncoder(files.read(cutter), pieces, tags=has_tags)
-        return Vocabulary(encoder, order, f"{name}, cut by {cutter}")
+        return MarianVocabulary(encoder, order, f"{name}, cut by {cutter}")
     if files.has(cutter := f"{side}.bpe"):
-        return Vocabulary(BpeEncoder(files.read(cutter), pieces), order, f"{name}, cut by {cutter}")
-    return Vocabulary(TokenEncoder(pieces[3:]), order, f"the words of {name}, as they stand")
+        return MarianVocabulary(BpeEncoder(files.read(cutter), pieces), order, f"{name}, cut by {cutter}")
+    return MarianVocabulary(TokenEncoder(pieces[3:]), order, f"the words of {name}, as they stand")
 
 
 def _pieces_of_yaml(files: ModelFiles, name: str) -> list[str]:

@@ -21,7 +21,7 @@ COLUMNS = ("source", "output A", "output B", "A or B")
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class ChoiceLine:
     """One line of the file."""
 
     number: int
@@ -72,18 +72,18 @@ def judge_choices(translator: Translator, file: str, window: int = WINDOW) -> Ch
     return judged
 
 
-def _read(source: LineSource, report: Report) -> Iterator[Choice]:
+def _read(source: LineSource, report: Report) -> Iterator[ChoiceLine]:
     for number, line in enumerate(source.lines(report.repaired), start=1):
         text, first, second, right = split_columns(line, COLUMNS, str(source), number)
         if right.strip() not in ("A", "B"):
             raise UserError(f"{source}: line {number:,} ends in {right.strip()[:40]!r}; its last column says A or B")
         if first == second:
             raise UserError(f"{source}: line {number:,} has the same output twice; there is nothing to choose")
-        yield Choice(number, text, (first, second), "AB".index(right.strip()))
+        yield ChoiceLine(number, text, (first, second), "AB".index(right.strip()))
 
 
 def _scores(
-    translator: Translator, file: str, choices: Sequence[Choice], report: Report
+    translator: Translator, file: str, choices: Sequence[ChoiceLine], report: Report
 ) -> Iterator[tuple[float, float]]:
     """Returns the log-probabilities of both outputs of each line."""
     targets = translator.encode_targets(

@@ -14,7 +14,7 @@ from pathlib import Path
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.output import PartialFile
-from t2t.inference.files.parts import Part, PartRecord, merged_output, part_of, shard_counts
+from t2t.inference.files.parts import OutputPart, PartRecord, merged_output, part_of, shard_counts
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, check_sharded, index_paths, source_index
 
@@ -57,7 +57,7 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     return record.report()
 
 
-def _merged_before(source: str, target: str, parts: Sequence[Part]) -> PartRecord | None:
+def _merged_before(source: str, target: str, parts: Sequence[OutputPart]) -> PartRecord | None:
     """Returns the record of an output that is already merged, of this input and the job of any remaining parts."""
     whole = merged_output(target)
     record = whole.record()
@@ -82,7 +82,7 @@ def division_of(target: str) -> int | None:
     return counts[0] if counts else None
 
 
-def _records(source: str, target: str, parts: Sequence[Part], command_of: CommandOf) -> list[PartRecord]:
+def _records(source: str, target: str, parts: Sequence[OutputPart], command_of: CommandOf) -> list[PartRecord]:
     """Returns the records of all parts; raises UserError if one is missing or belongs to another job."""
     sha256 = source_index(source, target).sha256
     records = [part.record() for part in parts]
@@ -122,7 +122,9 @@ def _describe_numbers(target: str, numbers: Sequence[int], count: int) -> str:
     return f"{', '.join(names)}{', ...' if len(numbers) > _SHOWN else ''} (shards {ranges})"
 
 
-def _join(whole: Part, parts: Sequence[Part], records: Sequence[PartRecord], command_of: CommandOf) -> PartRecord:
+def _join(
+    whole: OutputPart, parts: Sequence[OutputPart], records: Sequence[PartRecord], command_of: CommandOf
+) -> PartRecord:
     """Writes the output and its record; if a part is damaged, raises UserError and writes nothing."""
     report = Report(verb=records[0].verb)
     with PartialFile(Path(os.path.realpath(whole.path)), None) as output:

@@ -52,7 +52,7 @@ class PartRecord:
         return report
 
 
-class Part:
+class OutputPart:
     """A file and the record of its content.
 
     Args:
@@ -105,16 +105,16 @@ class Part:
             path.unlink(missing_ok=True)
 
 
-def part_of(target: str, shard: Shard) -> Part:
+def part_of(target: str, shard: Shard) -> OutputPart:
     """Returns the part of an output that a shard makes."""
     name = f"{target}.shard-{shard.number:05d}-of-{shard.count:05d}"
-    return Part(Path(name), Path(f"{name}.json"))
+    return OutputPart(Path(name), Path(f"{name}.json"))
 
 
-def merged_output(target: str) -> Part:
+def merged_output(target: str) -> OutputPart:
     """Returns an output with the record of its merge, which is kept, so that a second merge knows that it is done."""
     path = Path(target)
-    return Part(path, path.with_name(f".{path.name}.merged.json"))
+    return OutputPart(path, path.with_name(f".{path.name}.merged.json"))
 
 
 def shard_counts(target: str) -> set[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
-from t2t.inference.search_batch import Batch, concat_batches
+from t2t.inference.search_batch import SearchBatch, concat_batches
 
 
 class PiecewiseSearch(Protocol):
@@ -26,10 +26,10 @@ class PiecewiseSearch(Protocol):
         seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
-    ) -> Batch:
+    ) -> SearchBatch:
         """Returns a batch in its initial state."""
 
-    def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
+    def advance(self, batch: SearchBatch) -> tuple[list[BatchHypotheses], SearchBatch | None]:
         """Returns finished hypotheses and the batch of unfinished sentences."""
 
 
@@ -50,11 +50,11 @@ class BatchQueue:
         search: PiecewiseSearch,
         sizes: np.ndarray,
         max_ids: int,
-        concat: Callable[[list[Batch]], Batch] = concat_batches,
+        concat: Callable[[list[SearchBatch]], SearchBatch] = concat_batches,
     ):
         self._search, self._sizes, self._max_ids, self._concat = search, sizes, max_ids, concat
-        self._ready: collections.deque[list[Batch]] = collections.deque()
-        self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
+        self._ready: collections.deque[list[SearchBatch]] = collections.deque()
+        self._unfinished: dict[int, list[SearchBatch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
 
     def run(
@@ -85,7 +85,7 @@ class BatchQueue:
         while self._ready:
             yield self._advance(self._concat(self._ready.popleft()))
 
-    def _advance(self, batch: Batch) -> list[BatchHypotheses]:
+    def _advance(self, batch: SearchBatch) -> list[BatchHypotheses]:
         """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""
         found, unfinished = self._search.advance(batch)
         if unfinished is not None:

@@ -20,7 +20,7 @@ from t2t.inference.batch_search import BatchSearch
 from t2t.inference.batch_sizes import min_active_size, select_active
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded
-from t2t.inference.search_batch import Batch, SearchState, prefix_of, select_from_batch
+from t2t.inference.search_batch import SearchBatch, SearchState, prefix_of, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
@@ -83,7 +83,7 @@ class TensorFlowBatchSearch(BatchSearch):
         seeds_B: np.ndarray,
         prefixes: Sequence[Sequence[int]] | None = None,
         constraints: BatchConstraints | None = None,
-    ) -> Batch:
+    ) -> SearchBatch:
         """Returns a batch in its initial state.
 
         Args:
@@ -97,9 +97,9 @@ class TensorFlowBatchSearch(BatchSearch):
         state = self._start_state(ids_BS, seeds_B)
         if prefixes is not None:
             state = self._begin_with_ids(state, prefixes)
-        return Batch(indices_B, 0, state if constraints is None else self.constrain(state, constraints))
+        return SearchBatch(indices_B, 0, state if constraints is None else self.constrain(state, constraints))
 
-    def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
+    def advance(self, batch: SearchBatch) -> tuple[list[BatchHypotheses], SearchBatch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
 
         Finished sentences leave the batch in groups, since smaller batches take less time per token.
@@ -123,7 +123,7 @@ class TensorFlowBatchSearch(BatchSearch):
                     return found, None
                 state = programs.keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
             if reached_tokens:
-                return found, Batch(indices, tokens, state)
+                return found, SearchBatch(indices, tokens, state)
 
     def steps(
         self,

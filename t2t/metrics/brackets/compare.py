@@ -35,7 +35,7 @@ class Mismatch(enum.StrEnum):
 
 
 @dataclasses.dataclass
-class Counts:
+class BracketCounts:
     """The counts of one sentence; zeros if it is skipped or its words differ."""
 
     matched: int = 0
@@ -49,40 +49,40 @@ class Counts:
 
 
 @dataclasses.dataclass
-class Comparison:
+class BracketComparison:
     """The result for one pair of lines."""
 
     gold: Sentence
     test: Sentence
     status: Status
-    counts: Counts
+    counts: BracketCounts
     faults: list[str]
     """EVALB's messages about faults of the lines, in the order found."""
     mismatches: list[tuple[Mismatch, Sentence, Bracket]] = dataclasses.field(default_factory=list)
 
 
-def compare(gold_line: str, test_line: str, parameters: Parameters) -> Comparison:
+def compare(gold_line: str, test_line: str, parameters: Parameters) -> BracketComparison:
     """Scores one bracketed line against another; broken lines make an error, not an exception."""
     gold, test = read_sentence(gold_line, parameters), read_sentence(test_line, parameters)
     return compare_sentences(gold, test, parameters)
 
 
-def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) -> Comparison:
+def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) -> BracketComparison:
     """Scores one sentence against another; both are changed: labels lose function tags, results are noted."""
     faults = gold.faults + test.faults
     if gold.stuck or test.stuck:  # where EVALB would hang until it has counted enough errors
-        return Comparison(gold, test, Status.ERROR, Counts(), faults)
+        return BracketComparison(gold, test, Status.ERROR, BracketCounts(), faults)
     if not test.words:
-        return Comparison(gold, test, Status.SKIPPED, Counts(), faults)
+        return BracketComparison(gold, test, Status.SKIPPED, BracketCounts(), faults)
     if len(gold.words) != len(test.words):
         _put_back_quotes(gold, test, parameters)
     unequal = _difference_of_words(gold, test, parameters)
     if unequal:
-        return Comparison(gold, test, Status.ERROR, Counts(), [*faults, unequal])
-    comparison = Comparison(gold, test, Status.ERROR if faults else Status.VALID, Counts(), faults)
+        return BracketComparison(gold, test, Status.ERROR, BracketCounts(), [*faults, unequal])
+    comparison = BracketComparison(gold, test, Status.ERROR if faults else Status.VALID, BracketCounts(), faults)
     for sentence in (gold, test):
         _prepare(sentence.brackets, parameters)
-    comparison.counts = Counts(
+    comparison.counts = BracketCounts(
         matched=_match(comparison, parameters),
         gold_brackets=_count_brackets(gold),
         test_brackets=_count_brackets(test),
@@ -149,7 +149,7 @@ def _count_brackets(sentence: Sentence) -> int:
     return sum(bracket.result != Result.DELETED for bracket in sentence.brackets)
 
 
-def _match(comparison: Comparison, parameters: Parameters) -> int:
+def _match(comparison: BracketComparison, parameters: Parameters) -> int:
     """Pairs each gold bracket, in order, with the first free one of the test of its span and label."""
     gold, test = comparison.gold, comparison.test
     free: dict[tuple[int, int], deque[Bracket]] = defaultdict(deque)
@@ -177,7 +177,7 @@ def _match(comparison: Comparison, parameters: Parameters) -> int:
     return matched
 
 
-def _crossing(comparison: Comparison) -> int:
+def _crossing(comparison: BracketComparison) -> int:
     """Counts brackets of the test that overlap a gold bracket, neither lying in the other."""
     first_of_span: dict[tuple[int, int], Bracket] = {}
     for bracket in comparison.gold.brackets:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from t2t.errors import T2TError
-from t2t.metrics.brackets.compare import Comparison, compare_sentences
+from t2t.metrics.brackets.compare import BracketComparison, compare_sentences
 from t2t.metrics.brackets.parameters import Parameters
 from t2t.metrics.brackets.sentence import Bracket, Sentence, Word, read_sentence
 from t2t.metrics.brackets.totals import Totals, percentage
@@ -112,7 +112,7 @@ class _Report:
         yield from _summary(f"len<={self._parameters.cutoff_length}", self._short)
 
 
-def _mismatch_lines(comparison: Comparison) -> Iterator[str]:
+def _mismatch_lines(comparison: BracketComparison) -> Iterator[str]:
     """Yields an empty line, then a line for each bracket that is missing, surplus, labelled otherwise or crossed."""
     yield ""
     for mismatch, sentence, bracket in comparison.mismatches:
@@ -120,7 +120,7 @@ def _mismatch_lines(comparison: Comparison) -> Iterator[str]:
         yield f"  {mismatch}[{bracket.start}-{bracket.end - 1}]: {text}"
 
 
-def _word_and_bracket_lines(comparison: Comparison) -> Iterator[str]:
+def _word_and_bracket_lines(comparison: BracketComparison) -> Iterator[str]:
     """Yields two tables, gold on the left and test on the right: words with their tags, brackets with their spans."""
     gold, test = comparison.gold, comparison.test
     yield (
@@ -151,7 +151,7 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - len(text.encode("utf-8", errors="surrogatepass")))
 
 
-def _row(number: int, comparison: Comparison) -> str:
+def _row(number: int, comparison: BracketComparison) -> str:
     counts = comparison.counts
     recall = percentage(counts.matched, counts.gold_brackets)
     precision = percentage(counts.matched, counts.test_brackets)

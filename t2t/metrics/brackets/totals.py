@@ -3,13 +3,13 @@
 import dataclasses
 import math
 
-from t2t.metrics.brackets.compare import Counts, Status
+from t2t.metrics.brackets.compare import BracketCounts, Status
 
 FEW_CROSSINGS = 2
 
 
 @dataclasses.dataclass
-class Totals(Counts):
+class Totals(BracketCounts):
     """What EVALB adds up; sentences that are skipped or in error count as such and in nothing else."""
 
     sentences: int = 0
@@ -21,7 +21,7 @@ class Totals(Counts):
     with_few_crossings: int = 0
     """Sentences of at most two crossing brackets."""
 
-    def add(self, status: Status, counts: Counts) -> None:
+    def add(self, status: Status, counts: BracketCounts) -> None:
         """Adds one sentence."""
         self.sentences += 1
         self.errors += status == Status.ERROR

@@ -3,14 +3,14 @@
 import functools
 import html
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from t2t.errors import UnknownNameError
-from t2t.runs.startup import import_quietly
+from t2t.runs.startup import prepare_framework
 from t2t.serving.address import EVENTS, HTML, JSON, Address, Content, Handler
 from t2t.serving.events import event_response
 from t2t.serving.insight import data_answers, run_answers
@@ -189,8 +189,10 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
     most = {"most_texts": service.limits.most_texts} if name == "outputs" else {}
 
     def job() -> dict[str, Any]:
-        module = "example_answers" if name in _EXAMPLE_ANSWERS else "model_answers"
-        answers = import_quietly(f"t2t.serving.insight.{module}")  # imports Keras
+        prepare_framework()
+        from t2t.serving.insight import example_answers, model_answers
+
+        answers = example_answers if name in _EXAMPLE_ANSWERS else model_answers
         return getattr(answers, f"{name}_answer")(studio, data, **most)
 
     return JSONResponse(await service.run(job, (name, json.dumps(data, sort_keys=True))))
@@ -198,5 +200,12 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
 
 async def _search(studio: Studio, service: Service, request: Request) -> Response:
     data = read_json(await service.body(request))
-    events = await service.run(lambda: import_quietly("t2t.serving.insight.model_answers").search_answer(studio, data))
+
+    def job() -> Iterator[dict[str, Any]]:
+        prepare_framework()
+        from t2t.serving.insight.model_answers import search_answer
+
+        return search_answer(studio, data)
+
+    events = await service.run(job)
     return await event_response(request.url.path, service.stream_items(lambda: events))

@@ -10,7 +10,9 @@ from t2t.errors import ArgumentError
 
 log = logging.getLogger("t2t")
 
-_CHECKPOINTS = "training saves checkpoints itself, which t2t.load takes; set eval_every and keep_checkpoint_max"
+_CHECKPOINTS = (
+    "training saves checkpoints itself, which t2t.load takes; set local_eval_frequency and keep_checkpoint_max"
+)
 _RATES = "the learning rate is a function of the update's number; set the hparam learning_rate_schedule"
 _REFUSED = {
     "BackupAndRestore": "training saves its whole state itself, and the same call resumes; leave it out",
@@ -56,7 +58,7 @@ def _reason_against(callback: keras.callbacks.Callback) -> str:
         if not callback.save_weights_only:
             return f"it saves whole models; {_CHECKPOINTS}, or give it save_weights_only=True"
         if callback.save_freq != "epoch":
-            return "save_freq counts batches; leave it at 'epoch', and set eval_every"
+            return "save_freq counts batches; leave it at 'epoch', and set local_eval_frequency"
     if isinstance(callback, keras.callbacks.EarlyStopping) and callback.restore_best_weights:
         return "restore_best_weights does not reach the run; leave it out, and load the best by t2t.load(run, 'best')"
     monitored = getattr(callback, "monitor", "val_loss")

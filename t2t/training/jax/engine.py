@@ -1,21 +1,24 @@
 """The training engine of JAX."""
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import keras
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from t2t.errors import UserError, one_line, shapes_of
 from t2t.files.paths import programs_folder
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
+from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine, events_error
 from t2t.training.jax import cost
 from t2t.training.jax.devices import MeshDevices, build_devices, name_of
-from t2t.training.jax.events import TensorBoardEvents
 from t2t.training.jax.step import JaxStep
 from t2t.training.jax.workers import JaxWorkers
 from t2t.training.precision import FLOAT32, policy_of
@@ -95,3 +98,29 @@ class JaxTraining(TrainingEngine):
     def event_writer(self, folder: Path) -> EventWriter:
         """See the base class."""
         return TensorBoardEvents(folder)
+
+
+class TensorBoardEvents(EventWriter):
+    """Writes with TensorBoard's own writer."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._writers: dict[str, EventFileWriter] = {}
+
+    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
+        """See the base class."""
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        try:
+            if group not in self._writers:
+                self._writers[group] = EventFileWriter(str(self._folder / group))
+            self._writers[group].add_event(Event(wall_time=time.time(), step=update, summary=Summary(value=values)))
+        except OSError as error:
+            raise events_error(self._folder, str(error)) from error
+
+    def flush(self) -> None:
+        """See the base class."""
+        try:
+            for writer in self._writers.values():
+                writer.flush()
+        except OSError as error:
+            raise events_error(self._folder, str(error)) from error

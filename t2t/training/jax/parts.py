@@ -19,7 +19,7 @@ from t2t.training.seeds import dropout_seed
 from t2t.training.step import Features
 
 
-class Part(NamedTuple):
+class ReplicaBatches(NamedTuple):
     """A batch for each replica, as part of an update; axis 0 of all arrays is the replicas."""
 
     features: dict[str, jax.Array]
@@ -45,7 +45,7 @@ class Parts:
         self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
         self._paddings: dict[str, Padding] = {}
 
-    def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[Part]:
+    def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[ReplicaBatches]:
         """Returns the parts of an update: one for each micro-batch, or for each micro-batch one per replica."""
         return [
             part
@@ -53,7 +53,9 @@ class Parts:
             for part in self._of_micro_batch(batches, update, number, problem)
         ]
 
-    def _of_micro_batch(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str) -> list[Part]:
+    def _of_micro_batch(
+        self, batches: Sequence[Features], update: int, micro_batch: int, problem: str
+    ) -> list[ReplicaBatches]:
         """Returns one part with the batches of all replicas, or, if their shapes differ, a part for each.
 
         In the second case every device computes each batch, which counts on one of them.
@@ -85,9 +87,9 @@ class Parts:
             for sizes in map(iter, all_RN)
         ]
 
-    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> Part:
+    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> ReplicaBatches:
         """Returns the part with its arrays split over the devices."""
-        return Part(*self._devices.split((stacked, seeds, sizes, counts)))
+        return ReplicaBatches(*self._devices.split((stacked, seeds, sizes, counts)))
 
     def _padding(self, problem: str) -> Padding:
         if problem not in self._paddings:

@@ -25,7 +25,7 @@ from t2t.layers.loops import counted_loops
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.jax.devices import REPLICA, MeshDevices
-from t2t.training.jax.parts import Part, Parts
+from t2t.training.jax.parts import Parts, ReplicaBatches
 from t2t.training.loss_scale import LossScale
 from t2t.training.seeds import noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
@@ -129,7 +129,7 @@ class JaxStep(UpdateStep):
                 with contextlib.suppress(Exception):
                     self._in_order(compiled, state, self._parts.of_update(micro_batches, 0, problem), settings)
 
-    def _in_order(self, run: Callable, state: Values, parts: Sequence[Part], settings: tuple) -> Any:
+    def _in_order(self, run: Callable, state: Values, parts: Sequence[ReplicaBatches], settings: tuple) -> Any:
         """Calls `run` for each program of an update in order; returns the last result.
 
         The last program does not depend on the shapes of the batches, so it is compiled only once.
@@ -180,10 +180,10 @@ class JaxStep(UpdateStep):
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
 
-    def _add_sums(self, problem: str, read: Values, sums, part: Part):
+    def _add_sums(self, problem: str, read: Values, sums, part: ReplicaBatches):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, read, part))
 
-    def _local_sums(self, problem: str, read: Values, part: Part) -> Any:
+    def _local_sums(self, problem: str, read: Values, part: ReplicaBatches) -> Any:
         """On one replica: gradients of its loss sum times the loss scale, changes of statistics times tokens, counts.
 
         `read` is the part of the state that they depend on. Axis 0 of all results is the replicas; its size here is 1.

@@ -1,12 +1,31 @@
-"""The cost of a forward pass, counted from its graph."""
+"""The cost of a forward pass, counted from its graph, which is traced and never run."""
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
+from t2t.layers.attention import without_blockwise_attention
 from t2t.models.base import SequenceModel
 from t2t.training.engine import Batch, ForwardCost
-from t2t.training.tensorflow.forward_graph import logits_graph, loss_graph
+
+
+def loss_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
+    """Returns the graph of the training loss of a batch, with dropout; only the batch's shapes and dtypes matter."""
+    return _graph(lambda features, seed: model.loss_sum(model.body(features, seed=seed), features["targets"]), batch)
+
+
+def logits_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
+    """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
+    with without_blockwise_attention():
+        return _graph(lambda features, seed: model(features, seed=seed), batch)
+
+
+def _graph(forward: Callable, batch: Batch) -> tf.Graph:
+    signature = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
+    function = tf.function(lambda features: forward(features, tf.zeros((2,), tf.int64)), autograph=False)
+    return function.get_concrete_function(signature).graph
+
 
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")

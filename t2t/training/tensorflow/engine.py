@@ -1,25 +1,29 @@
-"""The training engine of TensorFlow."""
+"""The training engine of TensorFlow, with its precision, its events and its errors of compiling."""
 
 import contextlib
+import os
+import re
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line, shapes_of
+from t2t.files import processor
 from t2t.models.base import SequenceModel
 from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine
+from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine, events_error
+from t2t.training.precision import FLOAT32, policy_of
 from t2t.training.step import UpdateStep
-from t2t.training.tensorflow import cost, precision
+from t2t.training.tensorflow import cost
 from t2t.training.tensorflow.adam import FusedAdam
 from t2t.training.tensorflow.distribute import StrategyDevices, build_strategy
-from t2t.training.tensorflow.events import TensorFlowEvents
 from t2t.training.tensorflow.step import TensorFlowStep
 from t2t.training.tensorflow.workers import TensorFlowWorkers
-from t2t.training.tensorflow.xla_errors import xla_errors
 from t2t.training.workers import Workers
 
 
@@ -60,11 +64,11 @@ class TensorFlowTraining(TrainingEngine):
 
     def apply_precision(self, precision_name: str) -> str:
         """See the base class."""
-        return precision.apply_precision(precision_name)
+        return apply_precision(precision_name)
 
     def multiplies_bfloat16(self) -> bool:
         """See the base class."""
-        return precision.multiplies_bfloat16()
+        return multiplies_bfloat16()
 
     def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:
         """See the base class."""
@@ -93,3 +97,89 @@ class TensorFlowTraining(TrainingEngine):
     def event_writer(self, folder: Path) -> EventWriter:
         """See the base class."""
         return TensorFlowEvents(folder)
+
+
+def multiplies_bfloat16(details: Sequence[Mapping[str, Any]] | None = None) -> bool:
+    """Returns whether all visible GPUs multiply bfloat16, NVIDIA's since Ampere (2020); without GPUs, the processor.
+
+    `details` describes the GPUs; None for TensorFlow's description of those that are visible.
+    """
+    if details is None:
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
+    if not details:
+        # TensorFlow multiplies with these instructions only by oneDNN.
+        return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" and processor.multiplies_bfloat16()
+    return all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
+
+
+def apply_precision(precision: str) -> str:
+    """Sets how this process multiplies float32 matrices, and returns the Keras dtype policy of a model."""
+    tf.config.experimental.enable_tensor_float_32_execution(precision != FLOAT32)
+    return policy_of(precision)
+
+
+_SHOWN = 300
+_COMPILING = (
+    tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError, tf.errors.NotFoundError,
+    tf.errors.FailedPreconditionError,
+)  # fmt: skip
+"""What TensorFlow raises for an operation that XLA lacks, a size that XLA must know but does not, or a device compiler
+that is missing or fails."""
+_TELLS = re.compile("xla|compil|local_gradient|libdevice|ptxas", re.IGNORECASE)
+"""Found in the messages of such errors; other errors of these types have other causes, e.g. a worker that has ended."""
+
+
+@contextlib.contextmanager
+def xla_errors(enabled: bool, batch: Mapping[str, Any]) -> Iterator[None]:
+    """Turns a failure to compile or run the program for a batch into a UserError that says what to do.
+
+    There is no fallback without XLA: a run must not be slow for a reason that has long scrolled off the screen.
+    """
+    try:
+        yield
+    except _COMPILING as error:
+        if not (enabled and _TELLS.search(error.message or "")):
+            raise
+        reason = re.sub(r"\{\{.*?\}\}", "", (error.message or "").partition("\n")[0])
+        raise UserError(
+            f"hparam xla=on: XLA cannot compile or run the model for {shapes_of(batch)} "
+            f"({one_line(reason)[:_SHOWN]}); use --hparams=xla=off"
+        ) from error
+
+
+_OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
+"""Places in TensorFlow that its messages name, removed for the user."""
+
+
+class TensorFlowEvents(EventWriter):
+    """Writes with `tf.summary`."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
+        """See the base class."""
+        # Arrays, since TensorFlow keeps a tensor of each Python number for the life of the process. Of float64, since
+        # its values beyond float32, e.g. of a perplexity, become infinite instead of an error.
+        with _events_on_disk(self._folder):
+            if group not in self._writers:
+                self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
+            with self._writers[group].as_default(step=np.int64(update)):
+                for name, value in figures.items():
+                    tf.summary.scalar(name, np.asarray(value, np.float64))
+
+    def flush(self) -> None:
+        """See the base class."""
+        with _events_on_disk(self._folder):
+            for writer in self._writers.values():
+                writer.flush()
+
+
+@contextlib.contextmanager
+def _events_on_disk(folder: Path) -> Iterator[None]:
+    """Context manager that turns TensorFlow's errors about writing events into a one-line MachineError."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise events_error(folder, _OPERATION.sub("", one_line(error.message))) from error

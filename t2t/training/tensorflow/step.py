@@ -18,9 +18,7 @@ from t2t.training.seeds import dropout_seed, noise_seed
 from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
 from t2t.training.tensorflow.distribute import own_replicas
 from t2t.training.tensorflow.local_gradient import LocalGradient
-from t2t.training.tensorflow.micro_batch_sums import MicroBatchSums
-from t2t.training.tensorflow.statistics import StatisticsUpdate
-from t2t.training.tensorflow.weight_update import WeightUpdate
+from t2t.training.tensorflow.weight_update import StatisticsUpdate, WeightUpdate
 
 
 class TensorFlowStep(UpdateStep):
@@ -211,3 +209,35 @@ class TensorFlowStep(UpdateStep):
             self._statistics.across(self._gradient.statistics(problem), changes)
             self.loss_scale.update(stats.finite, applies)
         return stats
+
+
+class MicroBatchSums:
+    """Variables of each replica for the gradient (P,), three counts (3,) and statistics (Q,); zero between updates.
+
+    Args:
+        strategy: of the replicas.
+        size: P.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, size: int):
+        self._strategy, self._size = strategy, size
+        self._shared: list[tf.Variable] = []
+        self._statistics: dict[str, list[tf.Variable]] = {}
+
+    def prepare(self, problem: str, statistics: int) -> None:
+        """Creates the variables of a problem with Q `statistics`, unless they exist; none if Q is 0."""
+        if not self._shared:
+            self._shared = [self._zeros(self._size), self._zeros(3)]
+        if problem not in self._statistics:
+            self._statistics[problem] = [self._zeros(statistics)] if statistics else []
+
+    def variables_of(self, problem: str) -> list[tf.Variable]:
+        """Returns the variables of a problem for which `prepare` was called."""
+        return self._shared + self._statistics[problem]
+
+    def _zeros(self, size: int) -> tf.Variable:
+        by_replica = {
+            "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
+        }  # fmt: skip
+        with self._strategy.scope():
+            return tf.Variable(tf.zeros([size]), trainable=False, **by_replica)

@@ -130,10 +130,10 @@ def test_a_run_begins_anew_unless_it_has_finished_or_evaluated_checkpoints(run, 
         (run.path / "checkpoints" / checkpoint).mkdir(parents=True)
     assert run.has_checkpoints == bool(checkpoint and about)
     if checkpoint or not about:
-        assert RunDir.has_begun(run.path) == bool(about)
+        assert run.has_begun == bool(about)
     with refused(*about) if about else contextlib.nullcontext():
-        RunDir.create(run.path, record(seed=5), {})
-    assert RunDir.open(run.path).record.seed == (run.record.seed if about else 5)
+        RunDir.create(run.path, record(random_seed=5), {})
+    assert RunDir.open(run.path).record.random_seed == (run.record.random_seed if about else 5)
 
 
 @pytest.fixture
@@ -150,15 +150,15 @@ def begun(run):
 def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, caplog, before_calls):
     before = (begun.path / "run.json").read_bytes()
     with before_calls(full_disk(3), (os, "replace")), refused(begun.path, by=MachineError):
-        RunDir.create(begun.path, record(seed=5), ENCODERS)
+        RunDir.create(begun.path, record(random_seed=5), ENCODERS)
     assert (begun.path / "run.json").read_bytes() == before, "the old record stays until there is the new one"
     begun.append_metrics(100, {"loss": 3.0})
     caplog.clear()
-    assert not RunDir.has_begun(begun.path)
-    RunDir.create(begun.path, record(seed=5), {})
+    assert not begun.has_begun
+    RunDir.create(begun.path, record(random_seed=5), {})
     assert [str(begun.path) in message and "100" in message for message in caplog.messages] == [True]
     assert sorted(path.name for path in begun.path.iterdir()) == ["run.json", "vocab"]
-    assert RunDir.open(begun.path).record.seed == 5
+    assert RunDir.open(begun.path).record.random_seed == 5
 
 
 # === A stranger's run ===
@@ -340,8 +340,8 @@ def test_the_lock_is_free_after_an_error_and_what_is_refused_leaves_no_empty_fol
     "", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}',
 ])  # fmt: skip
 def test_a_damaged_record_and_a_newer_format_are_told(run, content):
-    edit(run, lambda data: data.update(format=2, spec="something else"))
-    with refused("run.json", 2, 1):
+    edit(run, lambda data: data.update(format=3, spec="something else"))
+    with refused("run.json", 3, 2):
         RunDir.open(run.path)
     (run.path / "run.json").write_bytes(content.encode(errors="surrogateescape"))
     with refused("run.json"):
@@ -354,7 +354,7 @@ WRONG = [
     for field in dataclasses.fields(RunRecord) for value in (None, 3, [["x"]], {"x": 3})
     if not (field.name in OPEN_DICTS and isinstance(value, dict))
     and not (field.name == "plugins" and isinstance(value, list))
-    and not (field.name == "seed" and value in (None, 3))
+    and not (field.name == "random_seed" and value in (None, 3))
 ]  # fmt: skip
 
 

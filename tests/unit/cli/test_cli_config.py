@@ -13,7 +13,7 @@ from t2t.cli import datagen, decoder, eval, exporter, trainer, tune
 from t2t.cli.addresses import check_addresses, mirror_files
 from t2t.cli.common import parse
 from t2t.cli.config import format_config, refuse_flags
-from t2t.cli.problem_flags import request_of
+from t2t.cli.problem_flags import config_of
 from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.files.paths import address_of, named_files
 from t2t.runs.names import build_hparams
@@ -131,8 +131,8 @@ READ = {
 }  # fmt: skip
 """What a file says, a command and its other arguments; values of flags, the problem's options, hparams."""
 DERIVED = {
-    "overrides": lambda values: request_of(values).overrides,
-    "options": lambda values: request_of(values).problem_options,
+    "overrides": lambda values: config_of(values).hparams,
+    "options": lambda values: config_of(values).problem_options,
     "hparams": given_hparams,
     "trained": trained_overrides,
 }
@@ -148,8 +148,8 @@ def test_flags_and_hparams_of_a_file(config, text, command, arguments, expected)
 
 def test_what_the_command_line_itself_leaves_unread_is_refused(config):
     config.write_text(WORDS)
-    build_hparams(request_of(parsed(trainer, f"--config={config}", *SHORT.split())))[0].freeze()
-    unread = request_of(parsed(trainer, f"--config={config}", "--hparams=positions=rotary,read_next_word=true"))
+    build_hparams(config_of(parsed(trainer, f"--config={config}", *SHORT.split())))[0].freeze()
+    unread = config_of(parsed(trainer, f"--config={config}", "--hparams=positions=rotary,read_next_word=true"))
     with refused("read_next_word=True:", "positions=rotary"):
         build_hparams(unread)[0].freeze()
 
@@ -299,8 +299,8 @@ def test_what_is_printed_is_the_same_run(config, tmp_path):
     copy.write_text(printed(*arguments))
     again, first = (parsed(trainer, *given) for given in ([f"--config={copy}"], arguments))
     assert printed(f"--config={copy}") == copy.read_text()
-    one, other = request_of(first), request_of(again)
-    assert {*one.overrides.split(",")} == {*other.overrides.split(",")}
+    one, other = config_of(first), config_of(again)
+    assert {*one.hparams.split(",")} == {*other.hparams.split(",")}
     assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
     assert first.tmp_dir == again.tmp_dir == 'a "b" \\ c'
     assert (first.worker_cpu, first.random_seed) == (again.worker_cpu, again.random_seed) == (2, 7)
@@ -315,7 +315,7 @@ def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config):
     names = ("translate_ende_multi30k", "translate_enfr_multi30k")
     run = made_run("-".join(names), problem_options={f"{name}.vocab_size": 4000 for name in names})
     config.write_text(printed(f"--output_dir={run}"))
-    read = request_of(parsed(trainer, f"--config={config}"))
+    read = config_of(parsed(trainer, f"--config={config}"))
     assert (read.problem, read.problem_options) == ("-".join(names), {"vocab_size": 4000})
 
 
@@ -328,7 +328,9 @@ def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config):
     ],
 )  # fmt: skip
 def test_the_settings_of_a_run_are_printed(made_run, flags, expected):
-    run = made_run("translate_ende_multi30k", settings={"eval_steps": 5, "eval_every": 1000, "evaluates": False})
+    run = made_run(
+        "translate_ende_multi30k", settings={"eval_steps": 5, "local_eval_frequency": 1000, "schedule": "train"}
+    )
     lines = printed(f"--output_dir={run}", *flags).split("\n")
     assert {line for line in lines if line.startswith(("eval", "local", "sched"))} == expected
 

@@ -23,9 +23,10 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files import job
 from t2t.inference.files.report import Report
 from t2t.inference.hypothesis import NOTHING, Hypothesis
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.loading import LoadedRun, open_to_decode
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
 from tests.in_process import check_refused
@@ -190,7 +191,7 @@ def run(tmp_path_factory):
     options = OPTIONS | {"vocab_file": str(folder / "words.tokens")}
     options |= dict.fromkeys(SIDES, str(folder / "lines"))
     generate(get_problem(PROBLEM, options), folder / "data", folder, workers=1)
-    asked = Request(problem=PROBLEM, problem_options=options, data_dir=str(folder / "data"))
+    asked = RunConfig(problem=PROBLEM, problem_options=options, data_dir=str(folder / "data"))
     problem = open_data(asked, get_problem(PROBLEM, options)).problem
     create_run(folder / "run", PROBLEM, problem.spec(), problem.encoders, step=5, problem_options=options)
     return [f"--output_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"]

@@ -100,7 +100,7 @@ REFUSED = [
     ("trainer", "{names} {new} {no_data}", "tiny_algo {gone}; t2t-datagen"),
     *(("trainer", f"{run} {{data}} --warm_start_from={{gone}}", "--warm_start_from={gone}:")
       for run in ("{names} {new}", "{unstarted}")),
-    ("trainer", "{names} {new} {data} --log_step_count_steps=1099511627776", "log_every=1099511627776:"),
+    ("trainer", "{names} {new} {data} --log_step_count_steps=1099511627776", "log_step_count_steps=1099511627776:"),
     ("trainer", f"--model=transformer {{set}} {{run}} {{data}} {OTHER_PROBLEM}", "{place}/run problem:"),
     ("trainer", "--problem=tiny_algo {set} {run} {data} --model=transformer_moe", "TransformerMoeHParams"),
     ("trainer", "--problem=tiny_algo {set} {new} {no_data} --model=transformer_moe --generate_data",

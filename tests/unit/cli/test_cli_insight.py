@@ -15,8 +15,8 @@ from t2t.cli import insight
 from t2t.cli.studio import ShowStudio
 from t2t.data.generate import generate
 from t2t.registry import PROBLEMS
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.names import Request
 from tests.errors import refused
 from tests.in_process import call, check_refused, refuses
 from tests.letters import Letters, Moods
@@ -51,7 +51,7 @@ def test_examples_in_another_language_or_of_no_text(kind, language, about, tmp_p
     values(["t2t-insight", f"--data_dir={folder}", f"--target_language={language}"])
     generate(kind(), folder, tmp_path, seed=1, workers=1)
     with registered(PROBLEMS, kind.name, kind):
-        problem = open_data(Request(problem=kind.name, data_dir=str(folder)), kind()).problem
+        problem = open_data(RunConfig(problem=kind.name, data_dir=str(folder)), kind()).problem
         run = create_run(tmp_path / "run", kind.name, problem.spec(), problem.encoders)
         with refused(*about):
             insight._examples(values, run, "dev", 2)

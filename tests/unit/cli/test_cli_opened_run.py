@@ -50,7 +50,7 @@ def test_another_name_that_a_plugin_gives_is_known_and_what_it_means_otherwise_r
 
 def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none_and_without_it_its_names_are_not_known(run, usr_dir):
     for names in ((), ("plugin_reverse_rev", "transformer", "transformer_tiny")):
-        open_run(run, *names, usr_dir=usr_dir)
+        open_run(run, *names, t2t_usr_dir=usr_dir)
     assert "plugin_reverse" not in PROBLEMS
     with refused("--problem=plugin_other_name_rev", "plugin_reverse_rev"):
         open_run(run, "plugin_other_name_rev")

@@ -32,7 +32,7 @@ def _loads_nothing(monkeypatch):
     """Replaces loading: a run that gets its languages raises an error that names them and the problem."""
 
     class Loaded:
-        def __init__(self, output_dir, checkpoint, usr_dir=None, decode_overrides="", problem="", *rest, **more):
+        def __init__(self, output_dir, checkpoint, t2t_usr_dir=None, decode_overrides="", problem="", *rest, **more):
             self.problem = problem
 
         def with_languages(self, source, target):

@@ -12,8 +12,9 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
 from t2t.registry import HPARAMS, MODELS, REGISTRIES
 from t2t.registry.plugins import load_plugins
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.in_process import call
 from tests.registrations import forgotten
@@ -59,7 +60,7 @@ def texts(tmp_path):
 
     def read(name):
         problem = get_problem(name)
-        data = open_data(Request(problem=name, data_dir=str(tmp_path / "data")), problem, verify=False)
+        data = open_data(RunConfig(problem=name, data_dir=str(tmp_path / "data")), problem, verify=False)
         encoders = data.problem.encoders
         found = {}
         for split, reader in data.readers.items():
@@ -438,7 +439,7 @@ def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
         t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, eval_steps=1,
     )  # fmt: skip
     assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
-    translator = t2t.load(tmp_path / "run", usr_dir=tmp_path / "their_plugin")
+    translator = t2t.load(tmp_path / "run", t2t_usr_dir=tmp_path / "their_plugin")
     assert len(translator.translate(["red blue"])) == 1
 
 

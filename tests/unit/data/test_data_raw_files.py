@@ -13,8 +13,9 @@ from t2t.data.generate import generate
 from t2t.data.manifest import Manifest, read_manifest
 from t2t.data.raw_files import RawFile
 from t2t.problems.translation import TranslationFiles
+from t2t.runs.config import RunConfig
 from t2t.runs.data import generate_data, open_data
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.sealed_files import edited
 
@@ -36,7 +37,9 @@ def files(tmp_path):
 
 @pytest.fixture
 def request_(files, tmp_path):
-    return Request(problem="text2text_files", problem_options={**files, "vocab_kind": "byte"}, data_dir=f"{tmp_path}/d")
+    return RunConfig(
+        problem="text2text_files", problem_options={**files, "vocab_kind": "byte"}, data_dir=f"{tmp_path}/d"
+    )
 
 
 def generated(request):
@@ -147,7 +150,7 @@ def test_trees_that_have_moved_are_the_same_data(tmp_path):
     for split in ("train", "dev"):
         (tmp_path / split).write_text("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))\n" * 3)
     options = {"train_trees": f"{tmp_path}/train", "dev_trees": f"{tmp_path}/dev", "vocab_kind": "byte"}
-    request = Request(problem="parsing_trees", problem_options=options, data_dir=f"{tmp_path}/d")
+    request = RunConfig(problem="parsing_trees", problem_options=options, data_dir=f"{tmp_path}/d")
     manifest = generated(request)
     asked = dataclasses.replace(request, problem_options=options | {"train_trees": f"{tmp_path}/dev"})
     assert generated(asked) == manifest
@@ -173,7 +176,7 @@ def test_training_reads_no_raw_file_and_what_is_said_of_them_is_no_part_of_the_d
 def test_a_vocabulary_that_was_given_counts_as_a_raw_file(files, tmp_path):
     vocabulary = tmp_path / "words.tokens"
     vocabulary.write_text("<pad>\n</s>\n<unk>\nabc\n")
-    request = Request(
+    request = RunConfig(
         problem="text2text_files", problem_options={**files, "vocab_file": str(vocabulary)}, data_dir=f"{tmp_path}/d"
     )
     assert generated(request).raw_files.keys() == {*files, "vocab_file"}

@@ -13,8 +13,8 @@ from t2t.data.manifest import read_manifest
 from t2t.data.verification import SIDE_FILE, verify_files
 from t2t.files import file_marks
 from t2t.files.trust import read_sealed
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.names import Request
 from tests.errors import refused
 from tests.sealed_files import edited
 
@@ -138,7 +138,7 @@ def test_a_side_file_that_cannot_be_written_and_files_that_were_just_written_are
 
 
 def test_only_splits_that_are_read_are_opened_and_compared(folder, hashed, digits_class):
-    request = Request(problem="digits", data_dir=str(folder.parent))
+    request = RunConfig(problem="digits", data_dir=str(folder.parent))
     data = open_data(request, digits_class(), splits=("dev", "test"))
     assert list(data.readers) == ["dev"]
     assert {name.partition("-")[0] for name in hashed} == {"dev"}

@@ -11,7 +11,7 @@ from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, INT8, PROMISES, Promise, relative_difference
 from t2t.export.job import Trial
 from t2t.export.made_inputs import make_inputs
-from t2t.export.parity import Answer, Parity, ParityError, compare, compare_scores, difference_per_token
+from t2t.export.parity import ComparedOutput, Parity, ParityError, compare, compare_scores, difference_per_token
 from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import Served
 from t2t.models.transformer_encoder import TransformerEncoder
@@ -20,8 +20,8 @@ from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 OURS = [
-    [Answer((5, 1), -0.5, "a", -0.5, 0.6), Answer((6, 1), -20.0, "b", -20.0, 2e-9)],
-    [Answer((7, 1), -3.0, "c", -3.0, 0.05)],
+    [ComparedOutput((5, 1), -0.5, "a", -0.5, 0.6), ComparedOutput((6, 1), -20.0, "b", -20.0, 2e-9)],
+    [ComparedOutput((7, 1), -3.0, "c", -3.0, 0.05)],
 ]
 EXACT = PROMISES[FLOAT32]
 
@@ -99,7 +99,9 @@ def test_differences_are_relative_above_one():
     assert relative_difference(-0.5, -0.4) == pytest.approx(0.1)
     assert relative_difference(-10.0, -11.0) == pytest.approx(0.1)
     assert relative_difference(-1.0, math.nan) == relative_difference(math.inf, math.inf) == math.inf
-    assert difference_per_token(Answer((5, 6, 7, 1), -2.0), Answer((5, 6, 7, 1), -3.0)) == pytest.approx(0.25)
+    assert difference_per_token(
+        ComparedOutput((5, 6, 7, 1), -2.0), ComparedOutput((5, 6, 7, 1), -3.0)
+    ) == pytest.approx(0.25)
 
 
 def test_a_missing_hypothesis_differs():
@@ -108,22 +110,22 @@ def test_a_missing_hypothesis_differs():
 
 
 def test_what_a_format_does_not_give_is_not_compared():
-    bare = [[Answer(answer.ids, answer.score) for answer in answers] for answers in OURS]
+    bare = [[ComparedOutput(answer.ids, answer.score) for answer in answers] for answers in OURS]
     compare(OURS, bare).demand("ids", EXACT)
-    assert compare(OURS, [bare[0], [Answer((8, 1), -3.0)]]).identical == 1
-    texts = [[Answer(None, answer.score, answer.text) for answer in answers] for answers in OURS]
+    assert compare(OURS, [bare[0], [ComparedOutput((8, 1), -3.0)]]).identical == 1
+    texts = [[ComparedOutput(None, answer.score, answer.text) for answer in answers] for answers in OURS]
     compare(OURS, texts).demand("texts", EXACT)
-    assert compare(OURS, [texts[0], [Answer(None, -3.0, "d")]]).identical == 1
+    assert compare(OURS, [texts[0], [ComparedOutput(None, -3.0, "d")]]).identical == 1
 
 
 def test_rounded_weights_promise_a_share_of_the_outputs_and_a_bound_on_each_score():
     promise = Promise(0.5, 0.2)
-    outputs = [[Answer((n, 1), -1.0)] for n in range(2, 7)]
-    others = [[Answer((9, 1), -1.0)]] * 5
+    outputs = [[ComparedOutput((n, 1), -1.0)] for n in range(2, 7)]
+    others = [[ComparedOutput((9, 1), -1.0)]] * 5
     compare(outputs, outputs[:3] + others[3:]).demand("greedy search", promise)
     with refused("greedy", "2", "5", "50%", by=ParityError):
         compare(outputs, outputs[:2] + others[2:]).demand("greedy search", promise)
-    off = [[Answer((2, 1), -1.5)], *outputs[1:]]
+    off = [[ComparedOutput((2, 1), -1.5)], *outputs[1:]]
     assert compare(outputs, off, difference_per_token).largest_difference == 0.25
     with refused("5", "0.2", by=ParityError):
         compare(outputs, off, difference_per_token).demand("greedy search", promise)

@@ -112,7 +112,7 @@ def test_what_shares_the_work_needs_a_folder(here, capsys, command, given, share
 def test_python_functions_refuse_code_from_a_store(here):
     for remote in ("s3://bucket/x", Path("s3://bucket/x")):
         with refused(remote):
-            t2t.generate_data("algorithmic_reverse_binary40", "data", usr_dir=remote)
+            t2t.generate_data("algorithmic_reverse_binary40", "data", t2t_usr_dir=remote)
 
 
 # === Several files in one option ===

@@ -13,7 +13,7 @@ from t2t.inference.batch_sizes import min_active_size, select_active
 from t2t.inference.jax.sizes import padded_edges, padded_length, padded_rows, padded_states
 from t2t.inference.parallel import CPU_QUEUE, GPU_QUEUE, Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
-from t2t.inference.search_batch import Batch
+from t2t.inference.search_batch import SearchBatch
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
@@ -130,7 +130,7 @@ class Steps:
         """Steps and row indices of each batch."""
 
     def start(self, indices, rows, seeds, prefixes=None, constraints=None):
-        return Batch(indices, 0, None)
+        return SearchBatch(indices, 0, None)
 
     def advance(self, batch):
         self.seen.append((batch.tokens, batch.indices.tolist()))
@@ -138,7 +138,7 @@ class Steps:
             return [(batch.indices, None)], None
         left = batch.indices[: self.left] if batch.tokens == 0 else batch.indices
         gone = batch.indices[len(left) :]
-        return [(gone, None)] if len(gone) else [], Batch(left, batch.tokens + 1, None)
+        return [(gone, None)] if len(gone) else [], SearchBatch(left, batch.tokens + 1, None)
 
 
 def run(search, batches, size, max_ids):
@@ -147,7 +147,7 @@ def run(search, batches, size, max_ids):
 
     def concat(batches):
         joined.append([batch.indices.tolist() for batch in batches])
-        return Batch(np.concatenate([batch.indices for batch in batches]), batches[0].tokens, None)
+        return SearchBatch(np.concatenate([batch.indices for batch in batches]), batches[0].tokens, None)
 
     queue = BatchQueue(search, np.full(count, size), max_ids, concat)
     rows = [(np.array(batch), np.zeros((len(batch), size), np.int32)) for batch in batches]

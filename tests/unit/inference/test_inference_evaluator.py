@@ -16,8 +16,8 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.layers.target_scores import BLOCK, score_logits
 from t2t.registry import PROBLEMS
+from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.names import Request
 from t2t.specs.constraints.finite import ANYTHING
 from tests.builders import batch as random_batch
 from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
@@ -184,7 +184,7 @@ def data(tmp_path_factory):
     problem = Noted(language_tags="de")
     generate(problem, folder, folder / "tmp", seed=1, workers=1)
     with registered(PROBLEMS, problem.name, Noted):
-        return open_data(Request(problem=problem.name, data_dir=str(folder)), problem)
+        return open_data(RunConfig(problem=problem.name, data_dir=str(folder)), problem)
 
 
 class Requests(Translator):

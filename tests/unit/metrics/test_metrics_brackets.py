@@ -19,7 +19,7 @@ from t2t.metrics.brackets import (
     get_parameters,
     read_parameters,
 )
-from t2t.metrics.brackets.compare import Counts, Status
+from t2t.metrics.brackets.compare import BracketCounts, Status
 from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.problems.treebank.trees import Part, parse_tree
 from tests.errors import refused
@@ -41,36 +41,39 @@ def counts(gold, test, parameters=COLLINS):
 
 @pytest.mark.parametrize(("gold", "test", "parameters", "expected"), [
     # I saw a man with eyes. Gold: S 0-6, NP 0-1, VP 1-6, NP 2-6, NP 2-4, PP 4-6, NP 5-6; the test lacks NP 2-6.
-    (GOLD, TEST, COLLINS, Counts(6, gold_brackets=7, test_brackets=6, crossing=0, words=6, correct_tags=6)),
-    (TEST, GOLD, COLLINS, Counts(6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6)),
+    (GOLD, TEST, COLLINS, BracketCounts(6, gold_brackets=7, test_brackets=6, crossing=0, words=6, correct_tags=6)),
+    (TEST, GOLD, COLLINS, BracketCounts(6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6)),
     # function tags and indices do not count in labels of phrases, but in tags of words
-    ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
+    ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, BracketCounts(3, 3, 3, 0, 2, 1)),
     # traces are removed, and with them brackets over traces only
     ("(S (NP (-NONE- *)) (VP (V b) (SBAR (-NONE- 0) (S (-NONE- *T*)))))", "(S (VP (V b)))", COLLINS,
-     Counts(2, 2, 2, 0, 1, 1)),
+     BracketCounts(2, 2, 2, 0, 1, 1)),
     # punctuation is removed from words, span lengths and tags
     ("(S (NP (N a) (, ,)) (VP (V b)) (. .))", "(S (NP (N a)) (, ,) (VP (V b) (. .)))", COLLINS,
-     Counts(3, 3, 3, 0, 2, 2)),
-    ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED, Counts(2, 3, 3, 0, 3, 3)),
+     BracketCounts(3, 3, 3, 0, 2, 2)),
+    ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED,
+     BracketCounts(2, 3, 3, 0, 3, 3)),
     # ADVP and PRT are one label
-    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, Counts(2, 2, 2, 0, 2, 2)),
-    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, Counts(1, 2, 2, 0, 2, 2)),
+    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, BracketCounts(2, 2, 2, 0, 2, 2)),
+    ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, BracketCounts(1, 2, 2, 0, 2, 2)),
     # deleting a label deletes equivalent labels, too
     ("(S (A (X a)) (B (X b)))", "(S (X a) (X b))", Parameters(delete_labels=("A",), equal_labels=(("B", "A"),)),
-     Counts(1, 1, 1, 0, 2, 2)),
+     BracketCounts(1, 1, 1, 0, 2, 2)),
     # each bracket matches once
-    ("(S (NP (NP (NP (N a)))))", "(S (NP (N a)))", COLLINS, Counts(2, 4, 2, 0, 1, 1)),
-    ("(S (NP (N a)))", "(S (NP (NP (NP (N a)))))", COLLINS, Counts(2, 2, 4, 0, 1, 1)),
+    ("(S (NP (NP (NP (N a)))))", "(S (NP (N a)))", COLLINS, BracketCounts(2, 4, 2, 0, 1, 1)),
+    ("(S (NP (N a)))", "(S (NP (NP (NP (N a)))))", COLLINS, BracketCounts(2, 2, 4, 0, 1, 1)),
     # without labels, spans alone
-    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", COLLINS, Counts(0, 3, 3, 0, 2, 2)),
-    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", Parameters(labeled=False), Counts(3, 3, 3, 0, 2, 2)),
+    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", COLLINS, BracketCounts(0, 3, 3, 0, 2, 2)),
+    ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", Parameters(labeled=False), BracketCounts(3, 3, 3, 0, 2, 2)),
     # words that count as equal
-    ("(S (A this))", "(S (A This))", Parameters(equal_words=(("This", "this"),)), Counts(1, 1, 1, 0, 1, 1)),
+    ("(S (A this))", "(S (A This))", Parameters(equal_words=(("This", "this"),)), BracketCounts(1, 1, 1, 0, 1, 1)),
     # a bracket that crosses two counts once; one that is crossed by two counts twice
-    ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (C (X b) (X c)) (X d))", COLLINS, Counts(1, 3, 2, 1, 4, 4)),
-    ("(S (X a) (C (X b) (X c)) (X d))", "(S (A (X a) (X b)) (B (X c) (X d)))", COLLINS, Counts(1, 2, 3, 2, 4, 4)),
+    ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (C (X b) (X c)) (X d))", COLLINS,
+     BracketCounts(1, 3, 2, 1, 4, 4)),
+    ("(S (X a) (C (X b) (X c)) (X d))", "(S (A (X a) (X b)) (B (X c) (X d)))", COLLINS,
+     BracketCounts(1, 2, 3, 2, 4, 4)),
     # the outer bracket without a label counts like any other
-    ("((S (X a)))", "( (S (X a)))", COLLINS, Counts(2, 2, 2, 0, 1, 1)),
+    ("((S (X a)))", "( (S (X a)))", COLLINS, BracketCounts(2, 2, 2, 0, 1, 1)),
 ])  # fmt: skip
 def test_what_counts(gold, test, parameters, expected):
     assert counts(gold, test, parameters) == expected
@@ -82,13 +85,13 @@ POSSESSIVE = "(S (NP (NNS dogs) (POS ')) (NN food))", "(S (NP (NNS dogs)) ('' ')
 @pytest.mark.parametrize(("gold", "test", "parameters", "expected"), [
     # The test takes the possessive for a closing quote: put back at place 1, it lengthens S but not NP, which ends
     # before it. S 0-3 matches, NP 0-2 against NP 0-1 does not; of three tags two are right.
-    (*POSSESSIVE, NEW, Counts(1, 2, 2, 0, 3, 2)),
+    (*POSSESSIVE, NEW, BracketCounts(1, 2, 2, 0, 3, 2)),
     (*POSSESSIVE, COLLINS, ["Length unmatch (3|2)"]),
     # The other way round; brackets that open later move along.
     ("(S (NP (NNS dogs)) ('' ') (VP (VB eat)))", "(S (NP (NNS dogs)) (POS ') (VP (VB eat)))", NEW,
-     Counts(3, 3, 3, 0, 3, 2)),
+     BracketCounts(3, 3, 3, 0, 3, 2)),
     # Two of them, side by side.
-    ("(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))", NEW, Counts(1, 1, 1, 0, 3, 1)),
+    ("(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))", NEW, BracketCounts(1, 1, 1, 0, 3, 1)),
     # If the numbers of words already agree, nothing is put back, since EVALB repairs nothing.
     ("(S (`` ') (A a) (POS ') (B (C b) (C c)))", "(S (NN ') (A a) ('' ') (B (C b)) (C c))", NEW,
      ["Words unmatch (a|')"]),
@@ -96,7 +99,7 @@ POSSESSIVE = "(S (NP (NNS dogs) (POS ')) (NN food))", "(S (NP (NNS dogs)) ('' ')
 ])  # fmt: skip
 def test_a_quotation_mark_that_one_side_deletes_is_put_back(gold, test, parameters, expected):
     found = compare(gold, test, parameters)
-    assert (found.counts if isinstance(expected, Counts) else found.faults) == expected
+    assert (found.counts if isinstance(expected, BracketCounts) else found.faults) == expected
 
 
 @pytest.mark.parametrize(("gold", "test", "status", "faults"), [
@@ -165,7 +168,7 @@ def crosses(one, other):
 def test_counts_are_those_of_parseval_by_brute_force(pair):
     gold, test = map(spans, pair)
     both = [parse_tree(line).tagged_words() for line in pair]
-    assert counts(*pair, NOTHING_DELETED) == Counts(
+    assert counts(*pair, NOTHING_DELETED) == BracketCounts(
         matched=(Counter(gold) & Counter(test)).total(), gold_brackets=len(gold), test_brackets=len(test),
         crossing=sum(any(crosses(one, other) for other in gold) for one in test),
         words=len(both[0]), correct_tags=sum(one == other for one, other in zip(*both, strict=True)),
@@ -204,7 +207,7 @@ def test_no_valid_sentence_gives_zeros_and_a_deep_tree_is_scored():
     scores = metrics.compute(NAMES, [""], [GOLD])
     assert {name: score.value for name, score in scores.items() if score.value} == {"bracket_errors": 100.0}
     deep = "(X " * 10_000 + "(A a)" + ")" * 10_000
-    assert counts("(S (A a))", deep) == Counts(0, 1, 10_000, 0, 1, 1)
+    assert counts("(S (A a))", deep) == BracketCounts(0, 1, 10_000, 0, 1, 1)
 
 
 def test_with_gold_tags_every_sentence_counts():

@@ -1,7 +1,5 @@
 """Values of registered sets as papers give them; hparams that cannot be built, and those that are not read."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,9 @@ from t2t.hparams.resnet import ResnetHParams
 from t2t.hparams.shake_shake import ShakeShakeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.registry import HPARAMS, MODELS
-from t2t.runs.names import Request, get_hparams, resolve
+from t2t.runs.config import RunConfig
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import get_hparams
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import numpy, randomise
 from tests.errors import refused
@@ -233,13 +233,16 @@ def test_a_new_run_with_them_is_refused_and_a_recorded_one_resumes(
     model, problem, hparams_set, overrides, named, tmp_path
 ):
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
-    request = Request(**names, output_dir=str(tmp_path / "run"))
-    resolve(request)
+    given = {**names, "output_dir": str(tmp_path / "run")}
+    changed = RunConfig.given({**given, "hparams": overrides})
+    assert Experiment.resolve(RunConfig.given(given)).model_class
     with refused(*named.split()):
-        resolve(dataclasses.replace(request, overrides=overrides))
+        Experiment.resolve(changed).model_class  # noqa: B018
     record = RunRecord(**names, overrides=overrides, hparams={}, spec=ProblemSpec(name=problem), problem_options={})
-    RunDir.create(request.output_folder, record, {})
-    assert resolve(dataclasses.replace(request, overrides=overrides)).hparams.override(overrides)
+    RunDir.create(changed.output_folder, record, {})
+    resumed = Experiment.resolve(changed)
+    assert resumed.model_class
+    assert resumed.hparams.override(overrides)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,7 +27,8 @@ from t2t.pipelines.pipeline import run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
 from t2t.runs import ensembles
-from t2t.runs.names import Request, get_problem
+from t2t.runs.config import RunConfig
+from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.registrations import registered
 from tests.reverser import Reverser
@@ -115,7 +116,7 @@ def contents(folder):
 
 
 def request(tmp_path):
-    return Request(problem="pipeline_sums", data_dir=str(tmp_path / "beam"), tmp_dir=str(tmp_path))
+    return RunConfig(problem="pipeline_sums", data_dir=str(tmp_path / "beam"), tmp_dir=str(tmp_path))
 
 
 def test_the_data_are_those_of_processes_and_of_array_jobs_and_counters_those_of_the_manifest(
@@ -166,7 +167,7 @@ def test_a_shard_that_fails_is_named_and_finished_ones_are_kept(here, local_data
 def test_a_worker_that_would_make_other_data_is_refused(sums_class, tmp_path):
     generate_part(get_problem("pipeline_sums"), tmp_path / "beam", tmp_path, 0, 0, 4)
     partial = tmp_path / "beam/.pipeline_sums.partial"
-    named = NamedProblem(name="pipeline_sums", options={}, usr_dir="")
+    named = NamedProblem(name="pipeline_sums", options={}, t2t_usr_dir="")
     task = MakeShards(named=named, plan=read_plan(partial), folder=partial, tmp_dir=tmp_path)
     assert task.open().name == "pipeline_sums"
     other = dataclasses.replace(task, named=dataclasses.replace(named, options={"vocab_size": 310}))
@@ -182,7 +183,7 @@ def test_workers_import_the_plug_in(tmp_path):
         "@register_problem\nclass OfPipelines(Text2Text):\n"
         "    def generate_samples(self, split, source):\n        yield {'inputs': 'a', 'targets': 'b'}\n"
     )
-    named = NamedProblem(name="of_pipelines", options={"vocab_size": 50}, usr_dir=str(folder))
+    named = NamedProblem(name="of_pipelines", options={"vocab_size": 50}, t2t_usr_dir=str(folder))
     assert named.make().vocab_size == 50
 
 
@@ -251,7 +252,7 @@ def answer(here, loaded, run, tmp_path, monkeypatch):
     def answer(mode="decode_from_file", runner=here, most_shards=MOST_SHARDS, checkpoint="latest", **fields):
         answer_file(
             mode, {"source": "in", "target": "out", "window": WINDOW, **fields}, [(run, checkpoint)], OPTIONS,
-            average="probabilities", engine=EngineChoice(), loading={"usr_dir": None, "problem": "p"},
+            average="probabilities", engine=EngineChoice(), loading={"t2t_usr_dir": None, "problem": "p"},
             dictionary={"a": "b"}, languages=("en", "de"), most_shards=most_shards, runner=runner,
         )  # fmt: skip
 
@@ -282,7 +283,7 @@ def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer
     answer()
     ((runs, average, engine, arguments),) = loaded.asked
     assert runs == ((str(run.path), str(run.path / "checkpoints/step-00000040")),)
-    assert (average, engine, arguments) == ("probabilities", EngineChoice(), {"usr_dir": None, "problem": "p"})
+    assert (average, engine, arguments) == ("probabilities", EngineChoice(), {"t2t_usr_dir": None, "problem": "p"})
     assert loaded.dictionary == {"a": "b"}
     assert loaded.languages == ("en", "de")
     assert len(loaded.translators) == 1

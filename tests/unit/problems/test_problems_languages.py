@@ -15,8 +15,9 @@ from t2t.problems.text_problems import Text2Text
 from t2t.problems.translation import TranslationFiles
 from t2t.problems.variants import VariantProblem
 from t2t.registry import PROBLEMS
+from t2t.runs.config import RunConfig
 from t2t.runs.data import learn_shared_vocabulary, open_data
-from t2t.runs.names import Request, get_problem
+from t2t.runs.names import get_problem
 from t2t.specs.constants import EOS_ID, UNK_ID
 from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
@@ -60,7 +61,7 @@ def options_of(raw, encoder, **languages):
 
 
 def opened(name, options, raw):
-    request = Request(problem=name, problem_options=options, data_dir=str(raw / "data"))
+    request = RunConfig(problem=name, problem_options=options, data_dir=str(raw / "data"))
     return open_data(request, get_problem(name, options))
 
 
@@ -184,7 +185,7 @@ def registered_problems():
 
 
 def opened_with_tags(folder, problem, **options):
-    return open_data(Request(problem=problem.name, problem_options=options, data_dir=str(folder)), problem)
+    return open_data(RunConfig(problem=problem.name, problem_options=options, data_dir=str(folder)), problem)
 
 
 def rows_of(reader, feature):
@@ -284,7 +285,7 @@ def test_tags_are_refused_where_there_are_none_or_where_they_would_change(
 
 
 def test_one_vocabulary_is_learned_from_all_problems_and_kept(texts, registered_problems):
-    asked = Request(
+    asked = RunConfig(
         problem="tag_ende-tag_ende_rev-tag_enfr", data_dir=str(texts / "data"), tmp_dir=str(texts),
         problem_options=TAGS | {"vocab_size": 350},
     )  # fmt: skip
@@ -313,7 +314,7 @@ def test_each_file_is_cut_into_shards_once_for_one_vocabulary(texts, registered_
         split_files = {"train": ("train.en", "train.de", "dev.en", "dev.de"), "dev": ("dev.en", "dev.de")}
 
     with registered(PROBLEMS, "tag_both", Both):
-        asked = Request(
+        asked = RunConfig(
             problem="tag_both-tag_enfr", data_dir=str(texts / "data"), tmp_dir=str(texts), problem_options=TAGS
         )
         learn_shared_vocabulary(asked, str(texts / "shared.spm"))
@@ -328,7 +329,7 @@ def test_one_vocabulary_is_learned_from_files_in_a_store(texts, registered_probl
             ("tag_ende", "memory://b/raw", {}),
             ("text2text_files", "", {name: f"memory://b/raw/{file}" for name, file in of_files.items()}),
         ]:
-            asked = Request(problem=problem, data_dir=str(tmp_path), tmp_dir=folder, problem_options=options)
+            asked = RunConfig(problem=problem, data_dir=str(tmp_path), tmp_dir=folder, problem_options=options)
             file = tmp_path / problem / "shared.spm"
             learn_shared_vocabulary(asked, str(file))
             assert len(read_vocabulary(file).encode("eins")) == 1
@@ -336,14 +337,14 @@ def test_one_vocabulary_is_learned_from_files_in_a_store(texts, registered_probl
 
 
 def test_a_vocabulary_is_named_once_and_of_text(texts, registered_problems):
-    asked = Request(problem="tag_ende", data_dir=str(texts), problem_options={"vocab_file": "x.spm"})
+    asked = RunConfig(problem="tag_ende", data_dir=str(texts), problem_options={"vocab_file": "x.spm"})
     with refused("--shared_vocab_file=y.spm", "--vocab_file:"):
         learn_shared_vocabulary(asked, "y.spm")
     (texts / "there.spm").touch()
-    asked = Request(problem="tag_ende", data_dir=str(texts), problem_options={"vocab_file": ""})
+    asked = RunConfig(problem="tag_ende", data_dir=str(texts), problem_options={"vocab_file": ""})
     assert learn_shared_vocabulary(asked, f"{texts}/there.spm").problem_options == {"vocab_file": f"{texts}/there.spm"}
     with refused("--shared_vocab_file=", "image_mnist_gen"):
-        learn_shared_vocabulary(Request(problem="image_mnist_gen", data_dir=str(texts)), str(texts / "y.spm"))
+        learn_shared_vocabulary(RunConfig(problem="image_mnist_gen", data_dir=str(texts)), str(texts / "y.spm"))
 
 
 @pytest.fixture(params=["speech_generate_files", "parsing_trees"])
@@ -366,7 +367,7 @@ def test_tags_are_refused_where_no_option_names_the_target_language(texts, words
 
 def test_it_is_learned_from_words_only(texts, words):
     problem, files = words
-    asked = Request(problem=problem, data_dir=str(texts), problem_options=files | {"vocab_kind": "token"})
+    asked = RunConfig(problem=problem, data_dir=str(texts), problem_options=files | {"vocab_kind": "token"})
     learn_shared_vocabulary(asked, str(texts / "words.tokens"))
     encoder = read_vocabulary(texts / "words.tokens")
     assert [encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)] == ["cat"]

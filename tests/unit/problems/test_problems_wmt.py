@@ -1,6 +1,5 @@
 """Translation of known corpora: WMT through TFDS and in the paper's pieces, and pairs of files of other corpora."""
 
-import dataclasses
 import json
 import random
 import re
@@ -19,7 +18,8 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source
 from t2t.problems.formats.tfds import read_tfds
 from t2t.registry import PROBLEMS
-from t2t.runs.names import Request, get_problem, resolve_aliases
+from t2t.runs.config import RunConfig
+from t2t.runs.names import get_problem, resolve_aliases
 from tests.errors import refused
 
 COUNTS = {"train": 40, "validation": 3, "test": 2}
@@ -110,9 +110,8 @@ def test_data_under_either_name_are_the_same_and_a_request_knows_the_problem_by_
     assert json.loads(manifest.read_text())["problem"] == "wmt_ende_tokens_8k"
     assert datagen.main(["t2t-datagen", "--problem=wmt_ende_tokens_8k", *flags]) == 0
     assert manifest.stat().st_mtime_ns == written, "nothing is generated again"
-    request = Request(problem="translate_ende_wmt32k_rev", model="transformer", hparams_set="transformer_tiny")
-    assert resolve_aliases(request) == dataclasses.replace(request, problem="wmt_ende_tokens_32k_rev")
-    assert resolve_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
+    for name, expected in (("translate_ende_wmt32k_rev", "wmt_ende_tokens_32k_rev"), ("nothing_rev", "nothing_rev")):
+        assert resolve_aliases(RunConfig.given({"problem": name})).problem == expected
 
 
 @pytest.fixture

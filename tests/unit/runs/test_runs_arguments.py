@@ -25,8 +25,8 @@ NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
 
 
 @pytest.mark.parametrize(("call", "about"), [
-    (lambda: t2t.train(*NAMES, evl_every=3), "t2t.train 'evl_every' eval_every"),
-    (lambda: t2t.train(*NAMES, local_eval_frequency=3), "eval_every"),
+    (lambda: t2t.train(*NAMES, evl_steps=3), "t2t.train 'evl_steps' eval_steps"),
+    (lambda: t2t.train(*NAMES, eval_every=3), "local_eval_frequency"),
     (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size' hparams={'batch_size':"),
     (lambda: t2t.train(*NAMES, lr=3), "'lr' hparams={'learning_rate':"),
     (lambda: t2t.train(*NAMES, vocab_size=3), "problem_options={'vocab_size':"),
@@ -87,8 +87,8 @@ def test_hparams_may_be_a_dict():
 @pytest.mark.parametrize(("text", "wanted"), [
     ("no data in d; correct --data_dir or its permissions", "no data in d; correct data_dir= or its permissions"),
     ("--output_dir=run: begun; use another --output_dir", "output_dir=run: begun; use another output_dir="),
-    ("--random_seed=3: begun with 1", "seed=3: begun with 1"),
-    ("pass its folder as --t2t_usr_dir", "pass its folder as usr_dir="),
+    ("--random_seed=3: begun with 1", "random_seed=3: begun with 1"),
+    ("pass its folder as --t2t_usr_dir", "pass its folder as t2t_usr_dir="),
     ("--problems=a-b: twice", "problem=a-b: twice"),
     ("put files into --tmp_dir/images; name --train_source=FILE",
      "put files into tmp_dir/images; name train_source=FILE"),
@@ -110,13 +110,13 @@ def test_errors_name_arguments_instead_of_flags(text, wanted):
 def test_errors_of_the_functions_name_arguments(tmp_path):
     with refused("model=", "hparams_set=", "t2t.registered"):
         t2t.train("translate_ende_numbers")
-    with refused("t2t.registered", "usr_dir="):
+    with refused("t2t.registered", "t2t_usr_dir="):
         t2t.generate_data("translate_ende_numbrs")
     for path in (tmp_path, str(tmp_path)):
         with refused(tmp_path, f"t2t.train(output_dir='{tmp_path}')"):
             t2t.load(path)
-    with refused("usr_dir=nowhere"):
-        t2t.registered(usr_dir="nowhere")
+    with refused("t2t_usr_dir=nowhere"):
+        t2t.registered(t2t_usr_dir="nowhere")
     names = "translate_ende_numbers-translate_ende_multi30k"
     with refused("subword_sampling=0.1", "t2t.train"):  # an option of training, for one of several problems
         t2t.generate_data(names, tmp_path / "d", **{"translate_ende_multi30k.subword_sampling": 0.1})
@@ -144,7 +144,7 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
 
 def test_functions_keep_signature_and_documentation():
     assert list(inspect.signature(t2t.load).parameters) == [
-        "output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "weight_shards", "engine",
+        "output_dir", "checkpoint", "t2t_usr_dir", "problem", "worker_gpu", "worker_cpu", "weight_shards", "engine",
         "compute_type", "ensemble_average", "source_language", "target_language", "adapters",
     ]  # fmt: skip
     assert t2t.load.__doc__.startswith("Loads a run directory")

@@ -12,13 +12,13 @@ from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
-from t2t.runs.decisions import MULTIPLE, SHAPES, begun_hparams, begun_run, compilation_line, decide
-from t2t.runs.names import Request
-from t2t.runs.resuming import check_same_run
+from t2t.runs.config import RunConfig
+from t2t.runs.decisions import MULTIPLE, SHAPES, begun_hparams, compilation_line, decide
+from t2t.runs.experiment import Experiment
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.cluster import Cluster
-from t2t.training.tensorflow.precision import multiplies_bfloat16
+from t2t.training.tensorflow.engine import multiplies_bfloat16
 from t2t.training.workers import Workers
 from tests.errors import refused
 
@@ -125,16 +125,16 @@ def test_gpus_multiply_bfloat16_from_compute_capability_8_on_and_processors_with
 def run(tmp_path):
     """A run that was started on GPUs and has a checkpoint."""
     run = RunDir.create(tmp_path / "run", record_of("num_heads=2", ("on", 16, 8)), {})
-    assert begun_run(run.path) is None
+    assert begun_hparams(run, Workers()) is None
     CheckpointStore(run.checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
-    return run
+    return RunDir.open(run.path)
 
 
-def request(run, overrides):
-    return Request(
-        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny",
-        output_dir=str(run.path), overrides=overrides,
-    )  # fmt: skip
+def check(run, overrides):
+    """Checks the run as it is resumed with these changes of its set."""
+    names = {"problem": "translate_ende_numbers", "model": "transformer", "hparams_set": "transformer_tiny"}
+    config = RunConfig.given({**names, "output_dir": str(run.path), "hparams": overrides})
+    Experiment.resolve(config).check(needs_data=False, generates=False)
 
 
 class Worker(Workers):
@@ -151,25 +151,24 @@ class Worker(Workers):
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
-def test_a_worker_that_does_not_see_the_run_goes_on_as_the_chief_does(run, tmp_path, is_begun):
+def test_a_worker_that_does_not_see_the_run_goes_on_as_the_chief_does(run, is_begun):
     """The run began on GPUs; the chief and the worker would decide otherwise by themselves."""
-    folders = (run.path if is_begun else tmp_path / "new", tmp_path / "nothing")
-    of_chief, of_worker = (begun_hparams(folder, Worker(index)) for index, folder in enumerate(folders))
+    seen = (run if is_begun else None, None)
+    of_chief, of_worker = (begun_hparams(one, Worker(index)) for index, one in enumerate(seen))
     assert of_chief == of_worker == (RunDir.open(run.path).record.hparams if is_begun else None)
-    assert begun_hparams(folders[0], Workers()) == of_chief
+    assert begun_hparams(seen[0], Workers()) == of_chief
 
 
 def test_what_was_decided_is_no_other_run_and_other_shapes_are(run):
-    assert begun_run(run.path) == RunDir.open(run.path).record
     for overrides in ("", "xla=auto", "xla=on", "xla=off", "fixed_shapes=16", "xla=off,fixed_shapes_multiple=8"):
-        check_same_run(request(run, ",".join(filter(None, ("num_heads=2", overrides)))))
+        check(run, ",".join(filter(None, ("num_heads=2", overrides))))
     for overrides, about in [
         ("fixed_shapes=0", ["fixed_shapes", 0, 16]),
         ("xla=on,fixed_shapes=4", ["fixed_shapes", 4, 16]),
         ("fixed_shapes_multiple=1", ["fixed_shapes_multiple", 1, 8]),
     ]:
         with refused("--output_dir", *about):
-            check_same_run(request(run, f"num_heads=2,{overrides}"))
+            check(run, f"num_heads=2,{overrides}")
 
 
 def test_the_programs_are_counted_before_compiling():

@@ -8,16 +8,16 @@ from t2t.cli import trainer
 from t2t.errors import UnknownNameError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODELS, PROBLEMS
+from t2t.runs.config import RunConfig
+from t2t.runs.experiment import Experiment
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import (
-    Request,
     canonical,
     check_mixture,
-    check_names,
-    flag_options,
     get_hparams,
     get_text_problem,
-    split_request,
+    shared_options,
+    split_config,
     split_variants,
 )
 from t2t.tuning import api
@@ -65,8 +65,8 @@ BOTH = "tiny_algo-algorithmic_reverse_binary40_test"
 
 
 def request_for(problem=BOTH, overrides="", **options):
-    return Request(
-        problem=problem, model="transformer", hparams_set="transformer_tiny", overrides=overrides,
+    return RunConfig(
+        problem=problem, model="transformer", hparams_set="transformer_tiny", hparams=overrides,
         problem_options=options,
     )  # fmt: skip
 
@@ -75,23 +75,23 @@ def test_each_problem_gets_the_options_that_are_for_it():
     asked = request_for(
         "text2text_files-tiny_algo", train_source="/a", **{"tiny_algo.vocab_kind": "byte"}, vocab_size=9
     )
-    files, algo = split_request(asked)
+    files, algo = split_config(asked)
     assert files.problem_options == {"train_source": "/a", "vocab_size": 9}
     assert algo.problem_options == {"vocab_kind": "byte", "vocab_size": 9}
     assert (files.problem, algo.problem) == ("text2text_files", "tiny_algo")
     alone = request_for("tiny_algo", vocab_kind="byte")
-    assert split_request(alone) == [alone]
+    assert split_config(alone) == [alone]
     with refused("--train_trees", *BOTH.split("-")):
-        split_request(request_for(train_trees="/a"))
+        split_config(request_for(train_trees="/a"))
 
 
 def test_names_of_mixtures_are_their_own_and_checked_one_by_one():
     assert canonical("problem", BOTH + "_rev_copy") == BOTH + "_rev_copy"
     with refused("tiny_algo"):
         canonical("problem", "tiny_algo-tiny_algo")
-    check_names(request_for())
+    Experiment.of(request_for())
     with refused("'tiny_alga'", "tiny_algo", by=UnknownNameError):
-        check_names(request_for("algorithmic_reverse_binary40_test-tiny_alga"))
+        Experiment.of(request_for("algorithmic_reverse_binary40_test-tiny_alga"))
 
 
 def test_flags_give_all_problems_the_same_options_also_those_of_trials():
@@ -99,15 +99,19 @@ def test_flags_give_all_problems_the_same_options_also_those_of_trials():
     problem = "text2text_files-tiny_algo"
     files = {f"{split}_{side}": f"/{split}.{side}" for split in ("train", "dev") for side in ("source", "target")}
     of_files = {f"text2text_files.{name}": value for name, value in {**files, "vocab_size": 9}.items()}
-    assert flag_options(request_for(problem, **of_files, **{"tiny_algo.vocab_size": 9})) == {**files, "vocab_size": 9}
-    assert flag_options(request_for(problem, **of_files, vocab_size=8)) == {**files, "vocab_size": 8}
-    assert flag_options(request_for(BOTH, vocab_size=9)) == {"vocab_size": 9}
-    assert flag_options(request_for("tiny_algo", vocab_size=9)) == {"vocab_size": 9}
-    assert flag_options(request_for(BOTH)) == {}
+    assert shared_options(request_for(problem, **of_files, **{"tiny_algo.vocab_size": 9})) == {
+        **files,
+        "vocab_size": 9,
+    }
+    assert shared_options(request_for(problem, **of_files, vocab_size=8)) == {**files, "vocab_size": 8}
+    assert shared_options(request_for(BOTH, vocab_size=9)) == {"vocab_size": 9}
+    assert shared_options(request_for("tiny_algo", vocab_size=9)) == {"vocab_size": 9}
+    assert shared_options(request_for(BOTH)) == {}
     for other in ({"tiny_algo.vocab_size": 8}, {}):
         with refused("text2text_files.vocab_size=9", "tiny_algo.vocab_size="):
-            flag_options(request_for(problem, **of_files, **other))
-    given = api._arguments(request_for(**{f"{name}.vocab_size": 9 for name in BOTH.split("-")}), {"eval_every": 5})
+            shared_options(request_for(problem, **of_files, **other))
+    options = {f"{name}.vocab_size": 9 for name in BOTH.split("-")}
+    given = api._arguments(RunConfig.given({"problem": BOTH, "problem_options": options, "local_eval_frequency": 5}))
     values = trainer.build_flags()
     values(["t2t-trainer", *given])
     assert (values.problem, values.vocab_size, values.local_eval_frequency) == (BOTH, 9, 5)
@@ -121,7 +125,7 @@ def test_flags_give_all_problems_the_same_options_also_those_of_trials():
 ])  # fmt: skip
 def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, about):
     with refused(*about):
-        check_names(request_for(overrides=overrides))
+        Experiment.of(request_for(overrides=overrides))
     with refused("problem_choice", "--problems=tiny_algo"):  # where there is one problem
         check_mixture(transformer_tiny().replace(problem_choice="size"), ["tiny_algo"])
 
@@ -133,11 +137,11 @@ def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, about):
 ])  # fmt: skip
 def test_an_image_transformer_has_the_size_of_the_images(problem, hparams_set, overrides, asked):
     def named(overrides):
-        return Request(problem=problem, model="image_transformer", hparams_set=hparams_set, overrides=overrides)
+        return RunConfig(problem=problem, model="image_transformer", hparams_set=hparams_set, hparams=overrides)
 
     with refused(problem, f"--hparams={asked}"):
-        check_names(named(overrides))
-    check_names(named(asked))
+        Experiment.of(named(overrides))
+    Experiment.of(named(asked))
 
 
 # === The output of `--registry_help` ===

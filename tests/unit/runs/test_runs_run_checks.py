@@ -16,12 +16,12 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.fallback import FallbackEngine
 from t2t.runs import warm_start
+from t2t.runs.config import RunConfig
 from t2t.runs.engine_comparison import compare_engines
 from t2t.runs.ensembles import load_ensemble
 from t2t.runs.exporting import _trial_inputs, export_run
 from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, resolve_best_metric
 from t2t.runs.run_checks import check_distillation, check_own_checkpoints, long_warmup, set_batch_size
-from t2t.runs.settings import Settings
 from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
@@ -188,11 +188,11 @@ def test_texts_that_the_vocabulary_changes_are_a_warning_with_their_number(caplo
     assert all(word in record.getMessage() for word in ("targets", "321", "1,000"))
 
 
-@pytest.mark.parametrize("settings", [{"evaluates": False}, {"eval_steps": 0}])
+@pytest.mark.parametrize("settings", [{"schedule": "train"}, {"eval_steps": 0}])
 def test_a_run_that_does_not_evaluate_does_not_stop_early(settings):
     hparams = tiny_hparams(early_stopping_steps=5, best_metric="loss")
     with refused("early_stopping_steps=5:", "--schedule=continuous_train_and_eval", "--eval_steps"):
-        resolve_best_metric(hparams, letters(), None, Settings(**settings))
+        resolve_best_metric(hparams, letters(), None, RunConfig(**settings))
 
 
 def test_problems_with_shared_modalities_have_the_same_vocabularies():
@@ -202,7 +202,7 @@ def test_problems_with_shared_modalities_have_the_same_vocabularies():
     encoders = letters().encoders | {"targets": TokenEncoder("xyz")}
     data = [SimpleNamespace(problem=problem) for problem in (letters(), Others().with_encoders(encoders))]
     with refused("shared_modalities=True:", "letters", "others", "targets", "--shared_vocab_file"):
-        build_parts(None, data, tiny_hparams(shared_modalities=True), Settings(), 1, True)
+        build_parts(None, data, tiny_hparams(shared_modalities=True), RunConfig(), 1, True)
 
 
 # === Warm start ===

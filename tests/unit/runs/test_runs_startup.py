@@ -1,6 +1,5 @@
 """TensorFlow's startup messages are hidden; other output during startup is shown."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -58,13 +57,20 @@ def test_threads_that_start_it_together_leave_stderr_as_it_was(capfd):
 
 
 def test_python_functions_start_tensorflow_without_a_line_and_use_their_own_types(tmp_path):
-    """The function fails after TensorFlow is loaded; starting a device then would also print messages."""
+    """The function fails after TensorFlow is loaded; starting a device then would also print messages.
+
+    Keras starts without a package as it does without `matplotlib` in commands, see `t2t.cli.common`.
+    """
+    (tmp_path / "matplotlib.py").write_text("")
     code = (
-        "import t2t\n"
+        "import sys, t2t\n"
+        "from t2t.runs.startup import leave_out\n"
+        "leave_out('matplotlib')\n"
         "try:\n    t2t.export_model('nowhere', 'folder')\n"
         "except t2t.UserError as error:\n    print('nowhere' in str(error))\n"
         "import tensorflow as tf\n"
-        "print(int(tf.constant(1)))\n"
+        "print(int(tf.constant(1)), 'matplotlib' in sys.modules)\n"
+        "import matplotlib\n"
         "from tests.builders import batch, tiny_transformer, total_loss\n"
         "model = tiny_transformer()\n"
         "import keras\n"
@@ -72,22 +78,11 @@ def test_python_functions_start_tensorflow_without_a_line_and_use_their_own_type
     )
     (tmp_path / "keras.json").write_text('{"floatx": "float16", "image_data_format": "channels_first"}')
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    environment["KERAS_HOME"] = str(tmp_path)
+    environment |= {"KERAS_HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     )
-    assert (done.stdout, done.stderr) == ("True\n1\nTrue float32 channels_last\n", "")
-
-
-def test_a_module_starts_without_a_package_that_is_imported_later(tmp_path, monkeypatch):
-    """As Keras does without `matplotlib` in all commands, see `t2t.cli.common`."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "left_out_of_it.py").write_text("")
-    (tmp_path / "takes_it.py").write_text("try:\n    import left_out_of_it as it\nexcept ImportError:\n    it = None\n")
-    startup.leave_out("left_out_of_it")
-    assert startup.import_quietly("takes_it").it is None
-    assert importlib.import_module("left_out_of_it")
-    del sys.modules["left_out_of_it"], sys.modules["takes_it"]
+    assert (done.stdout, done.stderr) == ("True\n1 False\nTrue float32 channels_last\n", "")
 
 
 @pytest.fixture
@@ -112,7 +107,7 @@ def keras_setting(tmp_path, monkeypatch):
 def test_a_backend_of_keras_that_cannot_be_is_one_line(keras_setting, variable, content, about):
     keras_setting(variable, content)
     with refused(*about):
-        startup.import_quietly("a_module_that_is_not_loaded")
+        startup.prepare_framework()
 
 
 @pytest.mark.parametrize("content", ['{"backend": "tensorflow"}', "", "[]"])

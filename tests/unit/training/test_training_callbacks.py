@@ -108,7 +108,7 @@ def test_every_worker_finds_at_a_checkpoint_that_a_run_diverged(is_chief, train_
     def evaluation_callback(*_):
         return Evaluate(run, dict, [], every=every, agree=lambda due: bool(workers.gather([int(due)])[0, 0]))
 
-    fit = types.SimpleNamespace(workers=workers, settings=types.SimpleNamespace(eval_every=every))
+    fit = types.SimpleNamespace(workers=workers, config=types.SimpleNamespace(local_eval_frequency=every))
     fit._evaluation_callback = evaluation_callback
     fit._chief_callbacks = lambda *_: [SaveCheckpoints(run, store, every, keep_max=0), evaluation_callback()]
     callbacks = TrainingRun._all_callbacks(fit, run, store, StopOnSignal(), object(), ())

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from t2t.runs.settings import Settings
+from t2t.runs.config import RunConfig
 from t2t.training.cluster import ALONE, find_cluster
 from tests.errors import refused
 
@@ -50,7 +50,7 @@ def test_flags_come_before_tf_config(tf_config):
     assert found.addresses == ("a:2222", "[::1]:2222", "b.local:2223")
     assert (found.index, found.is_chief) == (1, False)
     assert found.describe(2) == "worker 2 (b.local:2223)"
-    assert Settings(worker_hosts="a:1,b:1", worker_index=1).cluster == find_cluster("a:1,b:1", 1)
+    assert RunConfig(worker_hosts="a:1,b:1", worker_index=1).cluster == find_cluster("a:1,b:1", 1)
 
 
 @pytest.mark.parametrize(

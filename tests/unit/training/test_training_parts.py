@@ -23,10 +23,9 @@ from t2t.training.memory import estimate, memory_limit, peak_memory, used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.tensorflow.distribute import build_strategy
-from t2t.training.tensorflow.precision import apply_precision
+from t2t.training.tensorflow.engine import apply_precision, xla_errors
 from t2t.training.tensorflow.replica_function import ReplicaFunction
 from t2t.training.tensorflow.step import TensorFlowStep
-from t2t.training.tensorflow.xla_errors import xla_errors
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
 from tests.builders import batch, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused

@@ -297,8 +297,11 @@ def of_checkpoints(path, **changes):
         (lambda: keras.callbacks.BackupAndRestore("x"), ["BackupAndRestore"]),
         (lambda: keras.callbacks.ReduceLROnPlateau(), ["ReduceLROnPlateau", "learning_rate_schedule"]),
         (lambda: keras.callbacks.LearningRateScheduler(lambda epoch: 0.1), ["learning_rate_schedule"]),
-        (of_checkpoints("x.keras"), ["ModelCheckpoint", "t2t.load", "eval_every", "save_weights_only=True"]),
-        (of_checkpoints("x.weights.h5", save_weights_only=True, save_freq=3), ["save_freq", "'epoch'", "eval_every"]),
+        (of_checkpoints("x.keras"), ["ModelCheckpoint", "t2t.load", "local_eval_frequency", "save_weights_only=True"]),
+        (
+            of_checkpoints("x.weights.h5", save_weights_only=True, save_freq=3),
+            ["save_freq", "'epoch'", "local_eval_frequency"],
+        ),
         (
             lambda: keras.callbacks.EarlyStopping(restore_best_weights=True),
             ["EarlyStopping", "restore_best_weights", "t2t.load(run,"],
