@@ -269,6 +269,20 @@ def transformer_base_v3() -> TransformerHParams:
 
 
 @register_hparams
+def transformer_tpu() -> TransformerHParams:
+    """Tensor2Tensor's base model for TPUs: transformer_base_v3 with Adafactor, steps of 2,048, up to 64 pieces."""
+    # What TPUs alone needed, batches of one shape and one mask of dropout for several positions, is left out.
+    return transformer_base_v3().replace(
+        optimizer="adafactor",
+        learning_rate_schedule="rsqrt_decay",
+        learning_rate=1.0,
+        learning_rate_warmup_steps=10_000,
+        batch_size=2048,
+        max_length=64,
+    )
+
+
+@register_hparams
 def transformer_big() -> TransformerHParams:
     """The paper's big model: d 1024, d_ff 4096, 16 heads, dropout 0.3, 300,000 updates."""
     return transformer_base().replace(

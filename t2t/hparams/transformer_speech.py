@@ -32,6 +32,20 @@ def transformer_librispeech() -> TransformerHParams:
 
 
 @register_hparams
+def transformer_librispeech_v1() -> TransformerHParams:
+    """transformer_librispeech with 5+3 layers, d 256, d_ff 1024, 4 heads, dropout 0.1."""
+    return transformer_librispeech().replace(
+        num_encoder_layers=5,
+        num_decoder_layers=3,
+        hidden_size=256,
+        filter_size=1024,
+        num_heads=4,
+        layer_prepostprocess_dropout=0.1,
+        relu_dropout=0.1,
+    )
+
+
+@register_hparams
 def transformer_speech_tiny() -> TransformerHParams:
     """Writes down spoken words on two processor cores: transformer_tiny with norms in front and mild masks."""
     return transformer_tiny().replace(

@@ -11,9 +11,8 @@ import numpy as np
 from t2t.checkpoints import architectures
 from t2t.checkpoints.adapters import AdapterBase, merge_base
 from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Checkpoint
-from t2t.checkpoints.rows import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
-from t2t.checkpoints.transfer import TransferReport, require_some
+from t2t.checkpoints.transfer import RowTransfer, TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
@@ -23,8 +22,7 @@ from t2t.runs.experiment import Experiment
 from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
 from t2t.specs.features import ProblemSpec
-from t2t.text.encoder import TextEncoder
-from t2t.text.shared import shared_ids
+from t2t.text.encoder import TextEncoder, shared_ids
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, slots_of_weights

@@ -197,7 +197,7 @@ class Requests(Translator):
 
 @pytest.fixture
 def translator(data):
-    translator = translator_of(data.problem)
+    translator = translator_of(data.problem, num_hidden_layers=1)
     data.problem.noted.clear()
     return Requests(translator.problem, translator.model, translator.hparams)
 
@@ -223,7 +223,7 @@ def test_outputs_that_end_at_their_limit_are_counted_in_the_log(data, translator
 
 def test_a_split_has_the_outputs_of_a_file_with_its_lines(data, tmp_path):
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES["dev"]))
-    translator = translator_of(data.problem)
+    translator = translator_of(data.problem, num_hidden_layers=1)
     found = SplitExamples(data.problem, data.readers["dev"]).decode(translator)
     decode_file(translator, Job(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
     assert (tmp_path / "out").read_text().split("\n") == [*(best.text for best, *_ in found), ""]

@@ -42,12 +42,12 @@ class Words:
 
 def hparams_of(objective="expected_reward", **changes):
     values = {"objective_samples": SAMPLES, "extra_length": 3, **changes}
-    return tiny_hparams().replace(objective=objective, **values)
+    return tiny_hparams(num_hidden_layers=1).replace(objective=objective, **values)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return tiny_transformer()
+    return tiny_transformer(num_hidden_layers=1)
 
 
 SEARCHES = {}
