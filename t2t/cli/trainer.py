@@ -10,7 +10,7 @@ from t2t.cli.config import define_config_flag, format_config, given_flags, unset
 from t2t.cli.decoding import (
     check_files,
     check_reference,
-    check_reference_hparams,
+    check_scoring,
     decode_file,
     decode_interactively,
 )
@@ -36,7 +36,7 @@ from t2t.hparams.override import assigned_names
 from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import shared_options
+from t2t.runs.names import problems_of, shared_options
 from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
@@ -77,7 +77,9 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Output file of --decode_from_file; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates typed text.")
-        define.string("decode_reference", "", "File of references for --decode_from_file; prints scores.")
+        define.string(
+            "decode_reference", "", "File of references for --decode_from_file, several with commas; prints scores."
+        )
     define_unused_flags(values, RUN_FLAGS)
 
 
@@ -187,7 +189,7 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
     if values.decode_reference:
-        check_reference_hparams(experiment.hparams)
+        check_scoring(values.decode_reference, experiment.hparams, problems_of(config))
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = _decodes(values)
@@ -209,7 +211,7 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
     check_trackers(split_names(values.track))
     if values.studio:
         with needs_serving():
-            from t2t.serving import server  # noqa: F401
+            from t2t.serving import connections  # noqa: F401
             from t2t.serving.insight.page import plotly_file
         plotly_file()
 

@@ -14,9 +14,9 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import StepCache
+from t2t.layers.contexts import layer_pass
 from t2t.layers.costs import add_summed_cost, counted
 from t2t.layers.dropout import seed_of_step
-from t2t.layers.passes import layer_pass
 from t2t.layers.positions import Positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids

@@ -17,11 +17,10 @@ from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.cache import StepCache
-from t2t.layers.losses import token_weights
+from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.modalities.class_label import ClassLabel
 from t2t.layers.residual import Residual, build_all
-from t2t.layers.target_scores import TargetScores
 from t2t.layers.token_masks import TokenMasks
 from t2t.models.transformer import (
     Decoder,

@@ -30,16 +30,16 @@ class UniversalTransformer(Transformer):
         """Returns None: positions are added in each step instead, see `Recurrence`."""
         return
 
-    def create_encoder(self, **named: Any) -> "RecurrentEncoder":
+    def create_encoder(self, **named: Any) -> "UniversalEncoder":
         """Returns the unbuilt encoder."""
-        return RecurrentEncoder(self.hparams, **named)
+        return UniversalEncoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "RecurrentDecoder":
+    def create_decoder(self, has_source: bool, **named: Any) -> "UniversalDecoder":
         """Returns the unbuilt decoder."""
-        return RecurrentDecoder(self.hparams, has_source, **named)
+        return UniversalDecoder(self.hparams, has_source, **named)
 
 
-class RecurrentEncoder(Encoder):
+class UniversalEncoder(Encoder):
     """One layer of self-attention and feed-forward, repeated."""
 
     def __init__(self, hparams: UniversalTransformerHParams, **kwargs):
@@ -57,7 +57,7 @@ class RecurrentEncoder(Encoder):
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
-class RecurrentDecoder(Decoder):
+class UniversalDecoder(Decoder):
     """One layer of masked self-attention, attention to the encoder's output and feed-forward, repeated.
 
     In decoding, each step of the recurrence caches its own keys and values of earlier positions.

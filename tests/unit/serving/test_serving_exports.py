@@ -12,6 +12,7 @@ from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
 from t2t.inference.output_terms import OutputTerms
 from t2t.serving.exports import ServedExport
+from t2t.serving.requests import Query
 from tests.errors import refused
 from tests.in_process import check_refused
 from tests.unit.serving.conftest import serving
@@ -132,9 +133,9 @@ def served(made):
 )
 def test_requests_keep_to_what_was_exported(served, asked, about):
     export = served()
-    assert [question.n_best for question in export.questions(["a", "b"], 2)] == [2, 2]
+    assert [question.n_best for question in export.questions(Query(texts=["a", "b"], n_best=2))] == [2, 2]
     with refused(*about):
-        export.questions(["a"], **asked)
+        export.questions(Query(texts=["a"], **asked))
 
 
 def test_a_text_that_the_graph_cuts_is_refused_unless_it_may_be_truncated(served):

@@ -3,6 +3,7 @@
 import dataclasses
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from t2t.errors import MachineError
 from t2t.files.atomic import open_locked
 from t2t.hparams.ranges import RangedHParams
 from t2t.tuning.objective import Objective
-from t2t.tuning.settings import TuneSettings
+from t2t.tuning.settings import TuneSettings, absolute_storage
 from t2t.tuning.study import JournalLock, Study, open_journal
 from t2t.tuning.tuner import TrialCommand
 from tests.errors import refused
@@ -196,6 +197,15 @@ def test_another_study_in_the_folder_is_refused_by_what_differs(open_study, begu
         open_study(hparams="alpha=2, sizes=[1, 2]")
     with refused("eval_steps", 100, 5):
         open_study(hparams=begun).check_identity({"eval_steps": 100})
+
+
+@pytest.mark.parametrize(("url", "kept"), [
+    ("sqlite:///a/b.db?timeout=9", "sqlite:///{here}/a/b.db?timeout=9"),
+    ("sqlite+pysqlite:///b", "sqlite+pysqlite:///{here}/b"),
+    *((one, one) for one in ("", "sqlite:////a/b.db", "sqlite:///:memory:", "sqlite://", "postgresql://host/b")),
+])  # fmt: skip
+def test_a_database_in_a_file_is_that_of_the_folder_in_which_the_study_began(url, kept):
+    assert absolute_storage(url) == kept.format(here=Path.cwd())
 
 
 def test_two_machines_share_a_database(open_study, tmp_path):
