@@ -431,7 +431,7 @@ def test_a_request_that_never_has_room_is_answered_413_with_the_most_there_may_b
 
 def test_what_is_not_answered_when_the_service_stops_is_answered_503_and_counted(slow):
     answers = {}
-    with serving(ServedModel("slow", slow, 1)) as (client, service):
+    with serving(ServedModel("slow", slow, 1, limits=BatchLimits(most_texts=1))) as (client, service):
 
         def ask(path, **body):
             answers[path] = client.post(path, json=body)
