@@ -12,7 +12,7 @@ from t2t.layers.separable_convolution import Separability
 from t2t.layers.slice_modules import MixedTarget
 
 
-class SourceMemory(NamedTuple):
+class ProjectedSource(NamedTuple):
     """An encoded source, as a block attends to it."""
 
     source: KeysValues
@@ -38,11 +38,11 @@ class MultiAttention(MixedTarget):
             self.self_attention = MultiHeadAttention(*channels, span=CAUSAL, dtype=policy, name="self_attention")
         self.source_attention = MultiHeadAttention(*channels, dtype=policy, name="source_attention")
 
-    def memory(self, source_BSD, keep_BS) -> SourceMemory:
+    def memory(self, source_BSD, keep_BS) -> ProjectedSource:
         """Returns the source (B, S, D) as keys and values, each by a pointwise convolution."""
-        return SourceMemory(self.source_attention.keys_values(source_BSD), keep_BS)
+        return ProjectedSource(self.source_attention.keys_values(source_BSD), keep_BS)
 
-    def call(self, x, memory: SourceMemory, is_single: bool = False, cache: StepCache | None = None):
+    def call(self, x, memory: ProjectedSource, is_single: bool = False, cache: StepCache | None = None):
         """Returns the output of attention to the source, (B, T, D), or with a cache (N, D).
 
         `is_single`: targets have only one position.

@@ -14,7 +14,7 @@ from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.experts import Experts
-from t2t.layers.multi_attention import MultiAttention, SourceMemory
+from t2t.layers.multi_attention import MultiAttention, ProjectedSource
 from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
@@ -74,7 +74,7 @@ class MultiModel(EncoderDecoder):
             x_B1D = self._run_decoder(x_B1D, encoded, seed=seed)
         return with_costs(x_B1D[:, 0], costs)
 
-    def encode(self, features: dict[str, Any], seed=None) -> tuple[SourceMemory, ...]:
+    def encode(self, features: dict[str, Any], seed=None) -> tuple[ProjectedSource, ...]:
         """Returns the encoder's output for every attention block."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
@@ -86,7 +86,9 @@ class MultiModel(EncoderDecoder):
             x_BSD = module(x_BSD, keep_BS, seed=seed)
         return tuple(block.attention.memory(x_BSD, keep_BS) for block in self._decoder_blocks)
 
-    def decode(self, ids, encoded: tuple[SourceMemory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
+    def decode(
+        self, ids, encoded: tuple[ProjectedSource, ...], keep_BT=None, cache: StepCache | None = None, seed=None
+    ):
         """Returns the decoder's output after `ids`; the input of the first position is the problem's command."""
         position_T = ops.arange(ops.shape(ids)[1]) if cache is None else ops.reshape(cache.position, (1,))
         x = ops.where(ops.equal(position_T, 0)[:, None], self._command(), self.target_embedding.before(ids, seed=seed))
@@ -100,7 +102,7 @@ class MultiModel(EncoderDecoder):
         return ops.cast(ops.convert_to_tensor(self.command.vector), self.compute_dtype)
 
     def _run_decoder(
-        self, x, encoded: tuple[SourceMemory, ...], keep_BT=None, cache: StepCache | None = None, seed=None
+        self, x, encoded: tuple[ProjectedSource, ...], keep_BT=None, cache: StepCache | None = None, seed=None
     ):
         middle = (len(self.decoder) + 1) // 2
         for i, (block, memory) in enumerate(zip(self._decoder_blocks, encoded, strict=True)):
@@ -145,7 +147,7 @@ class AttentionBlock(CompositeLayer):
         sizes = (hparams.hidden_size, hparams.num_heads)
         self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
 
-    def call(self, x, memory: SourceMemory, is_single: bool, cache: StepCache | None = None, seed=None):
+    def call(self, x, memory: ProjectedSource, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.block(x, cache=cache, seed=seed) + self.attention(x, memory, is_single=is_single, cache=cache)
 
@@ -159,7 +161,7 @@ class Mixer(CompositeLayer):
         self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
         self.blocks = [build_block(hparams, causal=True, name=f"block_{i}", dtype=policy) for i in range(2)]
 
-    def call(self, x, memory: SourceMemory, is_single: bool, cache: StepCache | None = None, seed=None):
+    def call(self, x, memory: ProjectedSource, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         x = x + self.attention(x, memory, is_single=is_single, cache=cache)
         for module in self.blocks:
