@@ -17,11 +17,11 @@ from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.cache import StepCache
+from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.modalities.class_label import ClassLabel
 from t2t.layers.residual import Residual, build_all
-from t2t.layers.token_masks import TokenMasks
 from t2t.models.transformer import (
     Decoder,
     DecoderLayer,
@@ -33,6 +33,31 @@ from t2t.models.transformer import (
 from t2t.registry import register_model
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+
+_LAST = 2**31 - 1
+"""Larger than every random number."""
+
+
+class TokenMasks(SeededLayer):
+    """Chooses n of the N words of each row uniformly, n itself being uniform from 1 to N."""
+
+    def call(self, is_word_BT, seed=None):
+        """Returns which words are masked, (B, T) bool, under `seed` (2,) int; all of them where seed is None.
+
+        `is_word_BT` (B, T) bool tells words from padding and end of sequence.
+        """
+        if seed is None:
+            return is_word_BT
+        rows, width = ops.shape(is_word_BT)
+        # Integers, which XLA draws like TensorFlow.
+        drawn = keras.random.randint(
+            (rows, width + 1), -(2**31), _LAST, dtype="int32", seed=GivenSeed(self.own_seed(seed))
+        )
+        words_B = ops.sum(ops.cast(is_word_BT, "int32"), axis=1)
+        share_B = ops.cast(drawn[:, 0], "float32") * 2.0**-32 + 0.5
+        count_B = ops.minimum(1 + ops.cast(share_B * ops.cast(words_B, "float32"), "int32"), words_B)
+        order_BT = ops.argsort(ops.where(is_word_BT, drawn[:, 1:], _LAST), axis=1)
+        return ops.cast(ops.argsort(order_BT, axis=1), "int32") < count_B[:, None]
 
 
 class EncodedWithLength(NamedTuple):
