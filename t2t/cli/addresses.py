@@ -89,9 +89,9 @@ def mirror_files(values: flags.FlagValues) -> None:
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
-    """Yields (name, value) of each flag that may hold a path; aliases are skipped."""
+    """Yields (name, value) of each flag that may hold a path and is not empty; aliases are skipped."""
     for name in values:
         flag = values[name]
         is_path = name not in (*_WEB, *TEXTS) and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
-        if isinstance(flag.value, str) and is_path:
+        if isinstance(flag.value, str) and flag.value and is_path:
             yield name, flag.value

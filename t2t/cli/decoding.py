@@ -165,9 +165,10 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     """
     from t2t.runs.split_decoding import score_texts
 
-    hypotheses, *read = read_with_references(target, reference)
-    first, *more = (list(map(problem.join_words, lines)) for lines in (read[0], *read[1]))
-    print(*score_texts(problem, hypotheses, first, language, lambda: read_all(source), more), sep="\n")
+    hypotheses, first, others = read_with_references(target, reference)
+    first, *more = (list(map(problem.join_words, lines)) for lines in (first, *others))
+    scores = score_texts(problem, hypotheses, first, language, lambda: read_all(source), more)
+    print(*scores, sep="\n")
 
 
 def decode_file(

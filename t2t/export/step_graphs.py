@@ -35,7 +35,7 @@ from t2t.export.search import GREEDY_SEARCH
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
-from t2t.layers.conversion import for_converters
+from t2t.layers.contexts import for_converters
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 

@@ -19,13 +19,11 @@ from t2t.export.graph_script import Model
 from t2t.export.job import ExportJob, Trial
 from t2t.export.made_inputs import make_inputs
 from t2t.export.parity import ParityError
-from t2t.hparams.byte_net import ByteNetHParams
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
-from t2t.hparams.slice_net import SliceNetHParams
 from t2t.inference.rows import cut_rows
-from t2t.models.byte_net import ByteNet
+from t2t.models.classics.byte_net import ByteNet, ByteNetHParams
+from t2t.models.classics.slice_net import SliceNet, SliceNetHParams
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
-from t2t.models.slice_net import SliceNet
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec

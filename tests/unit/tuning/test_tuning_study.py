@@ -10,10 +10,9 @@ import pytest
 from t2t.errors import MachineError
 from t2t.files.atomic import open_locked
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.journal import JournalLock, open_journal
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings, absolute_storage
-from t2t.tuning.study import Study
+from t2t.tuning.study import JournalLock, Study, open_journal
 from t2t.tuning.tuner import TrialCommand
 from tests.errors import refused
 from tests.waiting import join_all, start_thread
@@ -351,7 +350,7 @@ def test_a_journal_that_cannot_be_written_is_one_line(path, monkeypatch):
 
     journal = open_journal(path)
     with monkeypatch.context() as patch:
-        patch.setattr("t2t.tuning.journal.cut_torn_line", full)
+        patch.setattr("t2t.tuning.study.cut_torn_line", full)
         with refused(path, by=MachineError):
             journal.create_new_study([1], "one")
     journal.create_new_study([1], "one")
