@@ -9,8 +9,7 @@ from typing import Self
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import for_multi30k
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048

@@ -4,7 +4,7 @@ Convolutions make a vector of 40 ms of sound, see `t2t.layers.modalities.audio`;
 see `t2t.layers.modalities.spec_augment`.
 """
 
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_tiny
 from t2t.registry import register_hparams
 

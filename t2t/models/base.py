@@ -22,7 +22,7 @@ from t2t.layers.beams import reorder_rows
 from t2t.layers.cache import CachingLayer, layers_within
 from t2t.layers.costs import Costed, without_costs
 from t2t.layers.dropout import SeededLayer
-from t2t.layers.losses import token_weights
+from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
@@ -32,7 +32,6 @@ from t2t.layers.modalities.selection import (
     shared_member,
 )
 from t2t.layers.modalities.tokens import TokenSoftmax
-from t2t.layers.target_scores import TargetScores
 from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin, plugin_errors
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -417,12 +416,11 @@ def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dt
     Raises:
         UserError: several parts have one path; or the class does not accept the hparams or the spec.
     """
-    known = _all_variables() if is_of_plugin(model_class) else {}
-    with plugin_errors(model_class, "cannot be constructed"):
+    with plugin_errors(model_class, "cannot be constructed"), _new_variables(is_of_plugin(model_class)) as created:
         model = model_class(hparams, spec, dtype=dtype)
     layers = layers_within(model)
     if is_of_plugin(model_class):
-        _check_layers(model, layers, known)
+        _check_layers(model, layers, created)
     for parts in (
         model.variables,
         *([one for one in layers if one.built and isinstance(one, kind)] for kind in (CachingLayer, SeededLayer)),
@@ -437,13 +435,30 @@ def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dt
     return model
 
 
-def _all_variables() -> dict[int, keras.Variable]:
-    """Returns all variables of Keras in this process, by their identities."""
-    return {id(one): one for one in gc.get_objects() if issubclass(type(one), keras.Variable)}
+@contextlib.contextmanager
+def _new_variables(search: bool) -> Iterator[list[keras.Variable]]:
+    """Yields a list that holds, after the block, the variables of Keras that were created in it; empty if not `search`.
+
+    Objects are in the garbage collector's youngest generation until it runs. To look at all objects of a process takes
+    much longer than to build a small model.
+    """
+    found: list[keras.Variable] = []
+    if not search:
+        yield found
+        return
+    gc.collect(0)
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield found
+        found += [one for one in gc.get_objects(generation=0) if issubclass(type(one), keras.Variable)]
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
-def _check_layers(model: SequenceModel, layers: Collection[Any], known: Collection[int]) -> None:
-    """Checks the layers of a new model of a plug-in; `known` identifies the variables that existed before it.
+def _check_layers(model: SequenceModel, layers: Collection[Any], created: Collection[keras.Variable]) -> None:
+    """Checks the layers of a new model of a plug-in; `created` has the variables that came with it.
 
     Raises:
         PluginError: it has built no modalities, or Keras does not find some of its weights.
@@ -455,7 +470,7 @@ def _check_layers(model: SequenceModel, layers: Collection[Any], known: Collecti
         cure = begin if model.built else end
         raise PluginError(f"{own}: the weights of its modalities are missing after its construction; {cure}")
     tracked = {id(variable) for variable in model.variables}
-    lost = [one.path for number, one in _all_variables().items() if number not in known and number not in tracked]
+    lost = [one.path for one in created if id(one) not in tracked]
     if lost:
         raise PluginError(
             f"{own}: Keras does not find its weights {first_few(sorted(lost), ', ')}, so that they would be neither "

@@ -37,11 +37,7 @@ def test_a_set_is_valid_has_a_summary_and_comes_back_from_json(name):
     read = hparams.from_dict(json.loads(json.dumps(hparams.to_dict())))
     assert read == hparams
     read.freeze()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_call_gives_a_set_of_its_own(name):
-    changed = get_hparams(name)
+    changed = get_hparams(name)  # every call gives a set of its own
     changed.hidden_size += 2
     assert get_hparams(name).hidden_size == changed.hidden_size - 2
 

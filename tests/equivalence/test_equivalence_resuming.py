@@ -15,7 +15,7 @@ import pytest
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.store import CheckpointStore
 from t2t.layers.dropout import Dropout
-from t2t.layers.word_counts import WordCounts
+from t2t.layers.words import WordCounts
 from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.builders import edited
@@ -216,6 +216,11 @@ def test_a_run_that_diverges_stops_and_names_the_update_and_what_to_go_back_to(m
 EVALUATES = {"eval_steps": 1}
 BOUNDARY = {"batch_size": 200, "shuffle_window": 50, "effective_batch_size": 800}
 """An epoch has two windows of three batches, and an update has four batches."""
+NOISY = {
+    "gradient_noise": 0.1, "clip_grad_norm": 0.5, "optimizer": "adamw", "weight_decay": 0.1,
+    "learning_rate_schedule": "cosine", "learning_rate": 0.01,
+}  # fmt: skip
+CURRICULUM = {"curriculum_length": 3, "curriculum_steps": 5}
 OF_TWO = {"problem_choice": "weights", "problem_weights": (1.0, 2.0)}
 
 # name: settings, hparams, updates after which the run is interrupted, last update
@@ -224,16 +229,16 @@ MODES = {
     "two replicas, accumulation": ({"worker_cpu": 2}, {"effective_batch_size": 240}, (2,), 4),
     "float16": ({}, {"precision": "mixed_float16"}, (2,), 4),
     "moving average, best by it": (EVALUATES, {"ema_decay": 0.9, "learning_rate": 30.0}, (4,), 8),
-    "noise, clipping, decay, falling rate": (
-        {}, {"gradient_noise": 0.1, "clip_grad_norm": 0.5, "optimizer": "adamw", "weight_decay": 0.1,
-             "learning_rate_schedule": "cosine", "learning_rate": 0.01}, (2,), 4,
+    "noise, clipping, decay, falling rate": ({}, NOISY, (2,), 4),
+    "curriculum": ({}, CURRICULUM, (4,), 6),
+    "accumulation, noise, clipping, decay, falling rate, curriculum": (
+        {}, {"effective_batch_size": 180, **NOISY, **CURRICULUM}, (4,), 6,
     ),
-    "curriculum": ({}, {"curriculum_length": 3, "curriculum_steps": 5}, (4,), 6),
     "fixed shapes": ({}, {"fixed_shapes": 3}, (2,), 4),
     "several problems": (EVALUATES, OF_TWO, (4,), 6),
     "in an epoch's last window, and across its end": ({"local_eval_frequency": 1}, BOUNDARY, (1, 2), 3),
 }  # fmt: skip
-QUICK = ("accumulation", "moving average, best by it", "noise, clipping, decay, falling rate", "curriculum")
+QUICK = ("moving average, best by it", "accumulation, noise, clipping, decay, falling rate, curriculum")
 """Modes that the default tests include."""
 
 REWARDED = {"objective_samples": 3, "extra_length": 2}

@@ -19,7 +19,7 @@ from t2t.models.transformer_mlm import TransformerMlm
 from t2t.runs.describing import describe
 from t2t.runs.recording import encoders_of
 from t2t.runs.split_decoding import decode_and_score
-from t2t.runs.warm_start import warm_start
+from t2t.runs.starting import warm_start
 from t2t.training.freezing import freeze_weights
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import edited, tiny_transformer
@@ -40,9 +40,23 @@ def trained(make_run, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("which", ["run", "checkpoint"])
-def test_a_warm_start_takes_the_weights_and_nothing_else(make_run, trained, tmp_path, which):
-    source = trained.folder if which == "run" else trained.folder / "checkpoints/step-00000002"
+@pytest.fixture
+def warm(begun_warm, trained, tmp_path):
+    """Returns a copy of a run that has begun with the trained weights, and its settings."""
+    shutil.copytree(begun_warm.folder, tmp_path / "run")
+    return tmp_path / "run", {"warm_start_from": str(trained.folder)}
+
+
+@pytest.fixture(scope="module")
+def begun_warm(make_run, trained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("warm") / "run"
+    run = make_run(folder, {"warm_start_from": str(trained.folder)}, train_steps=1)
+    run.fit()
+    return run
+
+
+def test_a_warm_start_takes_the_weights_of_a_checkpoint_and_nothing_else(make_run, trained, tmp_path):
+    source = trained.folder / "checkpoints/step-00000002"
     run = make_run(tmp_path / "warm", {"warm_start_from": str(source)}, train_steps=1, learning_rate=0.0)
     run.fit()
     assert_same(run.checkpoint().model, trained.checkpoint().model)
@@ -58,77 +72,76 @@ def test_a_warm_start_takes_the_weights_and_nothing_else(make_run, trained, tmp_
     }  # fmt: skip
 
 
-def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
-    source = {"warm_start_from": str(trained.folder)}
-    make_run(tmp_path / "run", source, train_steps=1).fit()
+def test_a_resumed_run_keeps_its_beginning(make_run, trained, warm, tmp_path, caplog):
+    folder, source = warm
     with caplog.at_level(logging.INFO, "t2t"):
-        make_run(tmp_path / "run", source, train_steps=2).fit()
-    flag, folder = f"--warm_start_from={trained.folder}:", str(tmp_path / "run")
-    assert [message for message in caplog.messages if flag in message and folder in message]
+        again = make_run(folder, source, train_steps=2)
+        again.fit()
+    flag = f"--warm_start_from={trained.folder}:"
+    assert [message for message in caplog.messages if flag in message and str(folder) in message]
     assert "warm start from" not in caplog.text
-    again = make_run(tmp_path / "run", train_steps=3)
-    again.fit()
-    whole = make_run(tmp_path / "whole", source, train_steps=3)
+    whole = make_run(tmp_path / "whole", source, train_steps=2)
     whole.fit()
     assert_same(again.checkpoint().model, whole.checkpoint().model)
-    assert json.loads((again.folder / "run.json").read_text())["warm_start"]["step"] == 2
-    with refused(f"--warm_start_from={tmp_path}/whole:", trained.folder, 2):
-        make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "whole")}, train_steps=4).fit()
+    make_run(folder, train_steps=3).fit()
+    assert json.loads((folder / "run.json").read_text())["warm_start"]["step"] == 2
+    with refused(f"--warm_start_from={whole.folder}:", trained.folder, 2):
+        make_run(folder, {"warm_start_from": str(whole.folder)}, train_steps=3).fit()
     shutil.copytree(trained.folder / "checkpoints/step-00000002", tmp_path / "moved")
-    make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "moved")}, train_steps=4).fit()
+    make_run(folder, {"warm_start_from": str(tmp_path / "moved")}, train_steps=3).fit()
 
 
-def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weights(make_run, trained, tmp_path):
+def test_a_run_that_ended_before_its_first_checkpoint_begins_again_with_its_weights(make_run, trained, warm):
     class Ended(make_run.keywords["runs"]):
         def _warm_up(self, *args):
             sys.exit(1)
 
-    source = {"warm_start_from": str(trained.folder)}
-    make_run(tmp_path / "run", source, train_steps=1).fit()
-    assert json.loads((tmp_path / "run/run.json").read_text())["random_seed"] == 3
-    shutil.rmtree(tmp_path / "run/checkpoints")
-    before = (tmp_path / "run/run.json").read_bytes()
+    folder, source = warm
+    assert json.loads((folder / "run.json").read_text())["random_seed"] == 3
+    shutil.rmtree(folder / "checkpoints")
+    before = (folder / "run.json").read_bytes()
     with refused(f"--warm_start_from={trained.folder}"):
-        make_run(tmp_path / "run", train_steps=1).fit()
+        make_run(folder, train_steps=1).fit()
     with pytest.raises(SystemExit):
-        make_run(tmp_path / "run", source, train_steps=1, runs=Ended).fit()
-    assert (tmp_path / "run/run.json").read_bytes() == before
-    again = make_run(tmp_path / "run", source, train_steps=1, learning_rate=0.0)
+        make_run(folder, source, train_steps=1, runs=Ended).fit()
+    assert (folder / "run.json").read_bytes() == before
+    again = make_run(folder, source, train_steps=1, learning_rate=0.0)
     again.fit()
     assert_same(again.checkpoint().model, trained.checkpoint().model)
 
 
-def test_a_record_without_a_fingerprint_knows_its_beginning_by_path_alone(make_run, trained, tmp_path):
-    make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
-    with edited(tmp_path / "run/run.json") as record:
+def test_a_record_without_a_fingerprint_knows_its_beginning_by_path_alone(make_run, trained, warm, tmp_path):
+    folder, source = warm
+    with edited(folder / "run.json") as record:
         del record["warm_start"]["fingerprint"], record["warm_start"]["anew"]
-    make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
+    make_run(folder, source, train_steps=1).fit()
     shutil.copytree(trained.folder, tmp_path / "moved")
     for other in (tmp_path / "moved", tmp_path / "nowhere"):
         with refused(f"--warm_start_from={other}:", trained.folder):
-            make_run(tmp_path / "run", {"warm_start_from": str(other)}, train_steps=1).fit()
+            make_run(folder, {"warm_start_from": str(other)}, train_steps=1).fit()
 
 
-def test_a_run_whose_checkpoints_name_no_vocabularies_goes_on(make_run, tmp_path):
-    make_run(tmp_path / "run", train_steps=1).fit()
-    shutil.copytree(tmp_path / "run", tmp_path / "old")
-    folder = tmp_path / "old/checkpoints/step-00000001"
+def test_a_run_whose_checkpoints_name_no_vocabularies_goes_on(make_run, trained, tmp_path, caplog):
+    shutil.copytree(trained.folder, tmp_path / "run")
+    shutil.copytree(trained.folder, tmp_path / "old")
+    folder = tmp_path / "old/checkpoints/step-00000002"
     read = read_checkpoint(folder)
     shutil.rmtree(folder)
     write_checkpoint(folder, dataclasses.replace(read, state={"seed": read.state["seed"], "data": read.state["data"]}))
-    runs = [make_run(tmp_path / name, train_steps=2) for name in ("run", "old")]
+    runs = [make_run(tmp_path / name, train_steps=3) for name in ("run", "old")]
     for run in runs:
         run.fit()
     whole, old = (run.checkpoint() for run in runs)
     assert old.state == whole.state
     assert "vocabularies" in old.state
     assert_same(old.model, whole.model)
+    assert "train_steps" not in caplog.text, "the rate does not fall to an end"
 
 
-def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path):
-    make_run(tmp_path / "run", train_steps=1).fit()
-    with refused(f"--warm_start_from={trained.folder}"):
-        make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=2).fit()
+def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, begun_warm, tmp_path):
+    shutil.copytree(trained.folder, tmp_path / "run")
+    with refused(f"--warm_start_from={begun_warm.folder}"):
+        make_run(tmp_path / "run", {"warm_start_from": str(begun_warm.folder)}, train_steps=3).fit()
 
 
 def of_another_vocabulary(run, folder):
@@ -166,12 +179,11 @@ def test_where_asked_all_but_the_other_vocabularys_weights_are_taken(make_run, s
     with caplog.at_level(logging.INFO, "t2t"):
         run = make_run(tmp_path / "run", flags, **changes)
         run.fit()
-    chance = make_run(tmp_path / "chance", **changes)
-    chance.fit()
+    chance = model_arrays(make_run(tmp_path / "chance", **changes).step)
     initialized = {"averaging/target_embedding/table"} | (set() if known else {"averaging/source_embedding/table"})
     theirs, found = separate.checkpoint().weights, run.checkpoint()
     for path, array in found.model.items():
-        np.testing.assert_array_equal(array, (chance.checkpoint().model if path in initialized else theirs)[path])
+        np.testing.assert_array_equal(array, (chance if path in initialized else theirs)[path])
         np.testing.assert_allclose(found.ema[path], array, rtol=1e-6)
     features = "targets" if known else "inputs, targets"
     assert f"reinitialized for another vocabulary of {features}: {', '.join(sorted(initialized))}" in caplog.messages
@@ -187,12 +199,11 @@ def without_vocabularies(checkpoint, folder):
     return folder
 
 
-@pytest.mark.parametrize("falling", [{"learning_rate_schedule": "linear", "learning_rate": 0.01}, {}])
-def test_a_later_end_of_a_falling_rate_is_warned_about_and_not_of_any_other(make_run, tmp_path, caplog, falling):
+def test_a_later_end_of_a_falling_rate_is_warned_about(make_run, tmp_path, caplog):
+    falling = {"learning_rate_schedule": "linear", "learning_rate": 0.01}
     make_run(tmp_path / "run", train_steps=1, **falling).fit()
-    with caplog.at_level(logging.WARNING, "t2t"):
-        make_run(tmp_path / "run", train_steps=2, **falling).fit()
-    assert sum("train_steps" in message for message in caplog.messages) == bool(falling)
+    make_run(tmp_path / "run", train_steps=2, **falling).fit()
+    assert sum("train_steps" in message for message in caplog.messages) == 1
 
 
 # === Other vocabularies, the state of the optimizer, frozen weights ===

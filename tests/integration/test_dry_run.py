@@ -17,6 +17,8 @@ from tests.in_process import call, refuses
 from tests.registrations import forgotten
 
 SET = ("--model=transformer", "--hparams_set=transformer_tiny")
+UNTIMED = "--train_steps=0"
+"""Updates are timed if there are any, which takes most of the time of a dry run."""
 
 
 @pytest.fixture
@@ -42,11 +44,11 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
     examples = 256 / (sum(lengths) / len(lengths))
     unit = "padded tokens per side per replica per step"
     assert re.search(rf"^batch_size=256 {unit}; .* = 256 an update, about {examples:.0f} examples$", said, re.M)
-    assert re.search(rf" = 9,999 an update, about {len(lengths)} examples$", describe(*of_all), re.M)
+    assert re.search(rf" = 9,999 an update, about {len(lengths)} examples$", describe(*of_all, UNTIMED), re.M)
     assert "dev examples" not in said
     sizes = [len(line.split()) + 1 for line in (tiny_run.raw_dir / "dev.source").read_text().splitlines()]
     limited = [flag.replace("batch_size=256", f"batch_size={max(sizes)}") for flag in tiny_run.train_flags]
-    assert re.search(rf" [1-9]\d* of {len(sizes)} dev examples, .* best ", describe(*limited))
+    assert re.search(rf" [1-9]\d* of {len(sizes)} dev examples, .* best ", describe(*limited, UNTIMED))
     assert re.search(r"^memory: about [\d,]+ MiB on each replica \(weights", said, re.M)
     assert re.search(r"^computation: \d\S* floating-point operations ", said, re.M)
     timed = re.search(r"^training: about \d+ (?:s|min) for 200 updates here, .* at most (\S+) of (\S+) GiB", said, re.M)
@@ -56,7 +58,7 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, describe):
 
 def test_a_warm_start_alone_has_the_network_of_its_run_and_no_other(tiny_run, describe, tmp_path):
     start = f"--warm_start_from={tiny_run.output_dir}"
-    said = describe(start, data_dir=tiny_run.data_dir)
+    said = describe(start, UNTIMED, data_dir=tiny_run.data_dir)
     assert "problem text2text_files, model transformer, hparams set transformer_tiny" in said
     (changed,) = re.findall(r"^changed hparams: (.*)$", said, re.M)
     assert "num_heads=2 (was 4)" in changed
@@ -67,7 +69,7 @@ def test_a_warm_start_alone_has_the_network_of_its_run_and_no_other(tiny_run, de
 
 def test_a_model_of_loops_says_that_they_are_not_counted(tiny_run, describe):
     shared = [flag for flag in tiny_run.train_flags if not flag.startswith(("--model", "--hparams"))]
-    said = describe(*shared, "--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny")
+    said = describe(*shared, "--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny", UNTIMED)
     assert re.search(r"^computation: .* loops, .* not counted", said, re.M)
 
 

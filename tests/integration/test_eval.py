@@ -202,26 +202,27 @@ print(json.dumps([[best.text for best, in found], sorted({"tensorflow", "keras"}
 """
 
 
-@pytest.mark.parametrize("kept", ["conversion", "answers"])
 def test_after_its_first_use_a_run_is_decoded_without_tensorflow_by_default(
-    kept, run, tiny_run, translator, tmp_path, monkeypatch
+    run, tiny_run, translator, tmp_path, monkeypatch
 ):
-    """A run that was shipped with the answers of its model alone is not converted by TensorFlow either."""
+    """Also one that was shipped without its conversion, but with the answers of its model."""
     monkeypatch.delenv("T2T_ENGINE")
     texts, source, target = ["1 2 3", "4"], tiny_run.raw_dir / "dev.source", tmp_path / "out"
     expected = [best.text for (best,) in translator.translate(texts, beam_size=1)]
+    of_file = [best.text for (best,) in translator.translate(tiny_run.lines("dev")[0], beam_size=1)]
     assert [best.text for (best,) in t2t.load(run).translate(texts, beam_size=1)] == expected
-    if kept == "answers":
-        for path in (run / "cache/ctranslate2/text2text_files").iterdir():
+    kept = run / "cache/ctranslate2/text2text_files"
+    for _ in ("with the conversion", "with the answers alone"):
+        arguments = [sys.executable, "-c", BY_DEFAULT, str(run), str(source), str(target)]
+        done = subprocess.run(arguments, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == [expected, []]
+        assert len(list(kept.glob("*/model.bin"))) == 1
+        assert target.read_text().splitlines() == of_file
+        target.unlink()
+        for path in kept.iterdir():
             if not path.name.endswith(".reference.json"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-    arguments = [sys.executable, "-c", BY_DEFAULT, str(run), str(source), str(target)]
-    done = subprocess.run(arguments, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [expected, []]
-    assert len(list((run / "cache/ctranslate2/text2text_files").glob("*/model.bin"))) == 1
-    sources, _ = tiny_run.lines("dev")
-    assert target.read_text().splitlines() == [best.text for (best,) in translator.translate(sources, beam_size=1)]
 
 
 # === Outputs are scored against the raw text of a split, including words that are not in the vocabulary ===

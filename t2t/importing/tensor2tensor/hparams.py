@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.importing.known_values import unknown_values
 

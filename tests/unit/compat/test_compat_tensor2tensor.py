@@ -488,12 +488,17 @@ class TheirWrong(text_problems.Text2TextProblem):
         (READS.replace("READ", "transformer.transformer_base().hiden_size"), ["'hiden_size'", "hidden_size"]),
         (
             READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/packed.gz', 'train.en')"),
-            ["train.en", "packed.gz"],
+            ["packed.gz"],
+        ),
+        (
+            READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/other.tgz', 'train.en')"),
+            ["train.en", "other.tgz"],
         ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_line_that_names_it(load, tmp_path, body, named):
     (tmp_path / "packed.gz").write_bytes(gzip.compress(b"no archive"))
+    (tmp_path / "other.tgz").write_bytes(gzip.compress(bytes(1024)))
     load(body)
     with refused(*named):
         generate("their_wrong", tmp_path)

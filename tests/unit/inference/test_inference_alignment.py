@@ -179,10 +179,11 @@ def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(t
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
-        ("transformer", {}), ("transformer", {"input_end": False}), ("conv_s2s", {}),
-        pytest.param("gnmt", {}, marks=pytest.mark.slow),
+        ("transformer", {}),
+        ("transformer", {"input_end": False}),
+        *(pytest.param(name, {}, marks=pytest.mark.slow) for name in ("conv_s2s", "gnmt")),
     ],
-)  # fmt: skip
+)
 def test_scores_hold_the_coverage_penalty_of_the_attention_whatever_is_in_the_batch(translator, name, variant):
     translator = translator if name == "transformer" and not variant else translator_named(name, **variant)
     for weight in translator.model.weights if variant else ():

@@ -14,7 +14,7 @@ from t2t.inference.files.job import Job, decode_file
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
-from t2t.layers.target_scores import BLOCK, score_logits
+from t2t.layers.losses import BLOCK, score_logits
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
@@ -197,7 +197,7 @@ class Requests(Translator):
 
 @pytest.fixture
 def translator(data):
-    translator = translator_of(data.problem)
+    translator = translator_of(data.problem, num_hidden_layers=1)
     data.problem.noted.clear()
     return Requests(translator.problem, translator.model, translator.hparams)
 
@@ -223,7 +223,7 @@ def test_outputs_that_end_at_their_limit_are_counted_in_the_log(data, translator
 
 def test_a_split_has_the_outputs_of_a_file_with_its_lines(data, tmp_path):
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES["dev"]))
-    translator = translator_of(data.problem)
+    translator = translator_of(data.problem, num_hidden_layers=1)
     found = SplitExamples(data.problem, data.readers["dev"]).decode(translator)
     decode_file(translator, Job(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
     assert (tmp_path / "out").read_text().split("\n") == [*(best.text for best, *_ in found), ""]

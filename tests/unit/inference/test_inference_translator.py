@@ -150,11 +150,10 @@ def test_a_given_beginning_adds_to_the_limit_but_a_language_code_does_not(transl
 
 def test_a_shortest_output_above_the_longest_is_refused(translator, continuer):
     rows = translator.encode(["a b c d", "a b"])  # with end of sequence 3 ids, and 5 more: outputs of at most 8
-    (shortest,) = translator.translate_ids(rows[1:], min_output_length=7)[0]
-    assert len(shortest.ids) == 8
     with refused("min_output_length=8:", 2, "extra_length=5"):
         translator.translate_ids(rows, min_output_length=8)
-    translator.translate_ids(rows, min_output_length=8, prefixes=[(), WORDS.encode("a")])
+    (shortest,) = translator.translate_ids(rows, min_output_length=8, prefixes=[(), WORDS.encode("a")])[1]
+    assert len(shortest.ids) == 9, "given ids add to the limit"
     with refused("min_output_length=8:", "extra_length=5"):
         continuer.translate(["a b c"], min_output_length=8)
     with refused("min_output_length=8:", "extra_length=5"):

@@ -9,14 +9,15 @@ import gzip
 import itertools
 import os
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t.compat.tensor2tensor.data_generators import text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UserError
+from t2t.problems.formats.archive import unpack_tar
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
 VOCAB_BYTES = 1_000_000
@@ -50,8 +51,7 @@ def gunzip_file(gz_path: str, new_path: str) -> None:
 
 def unpack_archive(path: str, directory: str) -> None:
     """Unpacks a tar archive into a folder, without files that would lie elsewhere."""
-    with tarfile.open(path) as archive:
-        archive.extractall(directory, filter="data")
+    unpack_tar(Path(path), Path(directory))
 
 
 def make_tmp_dir(suffix: str = "", prefix: str = "tmp", dir: str | None = None) -> str:
@@ -144,7 +144,7 @@ def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
                 f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing is "
                 f"downloaded here; put one of them into {tmp_dir} (--tmp_dir); it comes from {address}"
             )
-        elif tarfile.is_tarfile(archive):
+        else:
             unpack_archive(archive, tmp_dir)
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.inference.beam_trace import beam_tree
-from t2t.inference.partial_outputs import partial_outputs
 from t2t.runs.loading import load
 from tests.errors import refused
 from tests.reference import language_models as theirs
@@ -52,16 +50,17 @@ def test_inputs_and_targets_have_the_same_ids(imported):
 def test_targets_have_the_same_probabilities_in_any_direction(imported):
     kind, _, values, tensors, tokenizer, loaded, _ = imported
     source, target = "ein alter Hund schl\u00e4ft", "a cat sees"
-    directions = [(german(kind), english(kind)), (english(kind), german(kind))]
-    for read, written in {"m2m": directions, "mbart": directions[1:]}.get(kind, directions[:1]):
-        start = tokenizer.start(written)
-        network = theirs.Network(kind, values, tensors)
-        inputs, outputs = tokenizer.source(source, read), [*start[1:], *tokenizer.target(target)]
-        expected_TV = network.log_probs(inputs, [*start, *tokenizer.target(target)[:-1]])
-        found_TV = log_probs(loaded, ours(inputs), ours(outputs))
-        np.testing.assert_allclose(found_TV[:, ours(range(values["vocab_size"]))], expected_TV, atol=1e-5)
-        (score,) = loaded.with_languages(read, written).translator().score([(source, target)])
-        assert score == pytest.approx(expected_TV[range(len(outputs)), outputs].sum(), abs=1e-4)
+    read, written = german(kind), english(kind)
+    if kind == "mbart":  # whose decoder was imported for one language
+        read, written = written, read
+    start = tokenizer.start(written)
+    network = theirs.Network(kind, values, tensors)
+    inputs, outputs = tokenizer.source(source, read), [*start[1:], *tokenizer.target(target)]
+    expected_TV = network.log_probs(inputs, [*start, *tokenizer.target(target)[:-1]])
+    found_TV = log_probs(loaded, ours(inputs), ours(outputs))
+    np.testing.assert_allclose(found_TV[:, ours(range(values["vocab_size"]))], expected_TV, atol=1e-5)
+    (score,) = loaded.with_languages(read, written).translator().score([(source, target)])
+    assert score == pytest.approx(expected_TV[range(len(outputs)), outputs].sum(), abs=1e-4)
 
 
 @pytest.mark.parametrize("imported", ["nllb", "mbart"], indirect=True)
@@ -85,21 +84,6 @@ def test_greedy_outputs_are_the_same_and_begin_with_the_language_and_with_what_i
     ((best,),) = translator.translate([TEXTS[0]], prefixes=["ein alter"], extra_length=6)
     begun = [*begun, *tokenizer.text("ein alter")]
     assert list(best.ids[: len(begun)]) == ours(begun)
-
-
-@pytest.mark.parametrize("imported", ["m2m"], indirect=True)
-def test_streamed_outputs_and_the_tree_of_a_beam_are_those_of_the_search(imported):
-    _, model, *_ = imported
-    translator = load(model.run, decode_overrides="beam_size=3").translator()
-    ((best,),) = translator.translate([TEXTS[0]], extra_length=3)
-    *partial, last = partial_outputs(translator, TEXTS[0], extra_length=3)
-    assert [one.ids for one in last.hypotheses] == [best.ids]
-    assert all(best.text.startswith(text) for one in partial for text in one.texts)
-    (first,) = [node for node in beam_tree(translator, TEXTS[0], extra_length=3) if node.rank == 1]
-    assert first.ids == best.ids
-    assert first.log_prob == pytest.approx(best.log_prob, abs=1e-4)
-    again = beam_tree(translator, TEXTS[0], first.ids[:3], extra_length=3)  # like a page that shows the tree
-    assert all(node.ids[:3] == first.ids[: min(3, len(node.ids))] for node in again)
 
 
 def test_the_report_and_the_record_say_what_was_imported(imported):

@@ -116,7 +116,6 @@ def greedy(values, tensors, source, limit, shortest=0, ngram=0):
 @pytest.mark.parametrize(
     ("settings", "end", "rules"),
     [
-        ({}, 0, {}),
         ({"min_length": 5}, 20, {"shortest": 4}),  # the id that the decoder begins with counts there
         ({"min_new_tokens": 3, "min_length": 9, "no_repeat_ngram_size": 2}, 5, {"shortest": 3, "ngram": 2}),
     ],
