@@ -54,8 +54,8 @@ class TrainedModel:
         path = _CHECKPOINT.get()
         if not path:
             raise UserError(
-                "infer: the model has no weights; call it in `with tf.contrib.eager.restore_variables_on_create(path)`, "
-                "the path of a run or of a checkpoint of Tensor2Tensor"
+                "infer: the model has no weights; call it in "
+                "`with tf.contrib.eager.restore_variables_on_create(path)`, the path of a run or of a checkpoint of Tensor2Tensor"
             )
         if top_beams != 1:
             raise UserError(
@@ -65,7 +65,7 @@ class TrainedModel:
         rows = [strip_ids(row.tolist(), (PAD_ID, EOS_ID)) for row in inputs.reshape(len(inputs), -1)]
         how = {"beam_size": beam_size, "alpha": alpha, "extra_length": decode_length}
         found = _translator(path, self.registered_name, self.hparams).translate_ids(rows, **how)
-        outputs = [[*output[0].ids, EOS_ID] for output in found]
+        outputs = [[*strip_ids(output[0].ids, (EOS_ID,)), EOS_ID] for output in found]
         longest = max(map(len, outputs))
         return {"outputs": np.asarray([[*ids, *[PAD_ID] * (longest - len(ids))] for ids in outputs])}
 
