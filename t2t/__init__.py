@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from t2t.errors import T2TError as T2TError
     from t2t.errors import UserError as UserError
     from t2t.hparams.base import HParams as HParams
-    from t2t.hparams.base import ModelHParams as ModelHParams
     from t2t.hparams.field import UsedWhen as UsedWhen
     from t2t.hparams.field import param as param
     from t2t.inference.translator import Translator as Translator
@@ -68,7 +67,7 @@ _MODULES = {
     "t2t.runs.model_check": ("check_model",),
     "t2t.specs.constants": ("DEV", "TEST", "TRAIN"),
     "t2t.errors": ("ArgumentError", "MachineError", "T2TError", "UserError"),
-    "t2t.hparams.base": ("HParams", "ModelHParams"),
+    "t2t.hparams.base": ("HParams",),
     "t2t.hparams.field": ("UsedWhen", "param"),
     "t2t.inference.translator": ("Translator",),
     "t2t.metrics": ("Score", "lower_is_better"),

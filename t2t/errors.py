@@ -47,12 +47,13 @@ class UnknownArgumentError(ArgumentError, UnknownNameError):
     """An argument that a Python function does not have."""
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> list[str]:
     """Returns at most `_MOST_NEAREST` known names that resemble `name`, the most similar first.
 
-    The comparison takes time with the square of the length, so only the first `_MOST_SHOWN` characters count.
+    `cutoff` is the least resemblance, from 0 to 1. The comparison takes time with the square of the length, so only the
+    first `_MOST_SHOWN` characters count.
     """
-    return difflib.get_close_matches(name[:_MOST_SHOWN], sorted(known), n=_MOST_NEAREST, cutoff=0.5)
+    return difflib.get_close_matches(name[:_MOST_SHOWN], sorted(known), n=_MOST_NEAREST, cutoff=cutoff)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -5,12 +5,7 @@ Legend: B batch, S source length, T target length, D width, N rows decoded toget
 
 from dataclasses import dataclass
 
-import keras
-from keras import ops
-
-from t2t import EncoderDecoder, HParams, register_hparams, register_model
-from t2t.layers.positions import SinusoidalPositions
-from t2t.specs.features import FeatureKind
+from t2t import HParams, register_hparams
 
 
 @dataclass(kw_only=True)
@@ -22,6 +17,15 @@ class BagHParams(HParams):
 def my_bag_tiny():
     """A bag of words of width 64."""
     return BagHParams(hidden_size=64, batch_size=1024, train_steps=200)
+
+
+# === The network: it is imported, with Keras, when it is built ===
+import keras
+from keras import ops
+
+from t2t import EncoderDecoder, register_model
+from t2t.layers.positions import SinusoidalPositions
+from t2t.specs.features import FeatureKind
 
 
 @register_model

@@ -116,6 +116,12 @@ def load_for_decoding(store: CheckpointStore, which: int | str) -> Checkpoint:
     return dataclasses.replace(mean_checkpoint(store, best_steps(store, count)), folder=store.folder / str(which))
 
 
+def decoded_folders(store: CheckpointStore, which: int | str) -> list[Path]:
+    """Returns the folders of the checkpoints that `load_for_decoding` reads; raises UserError if there are none."""
+    count = count_of_best(which)
+    return [store.find(one) for one in ([which] if count is None else best_steps(store, count, warns=False))]
+
+
 def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], result: str = AVERAGED) -> Path:
     """Saves the mean of some checkpoints, see `mean_checkpoint`, as a named checkpoint and returns its folder.
 

@@ -23,17 +23,18 @@ from t2t.checkpoints.checkpoint import (
     PARTS,
     Checkpoint,
     DamagedCheckpointError,
+    fingerprint_of,
     is_checkpoint,
+    read_checkpoint,
     write_checkpoint,
 )
-from t2t.checkpoints.named_checkpoint import RemovedError, read_named
-from t2t.checkpoints.named_folders import NamedFolders
+from t2t.checkpoints.named_folders import REPLACED, NamedFolders
 from t2t.checkpoints.names import AVERAGED, BEST, LATEST, is_extra_name, is_name, step_name, step_of
 from t2t.checkpoints.pointer import LATEST_FILE, Pointer
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.files.remote.mirror import exclusive
+from t2t.files.remote.mirror import exclusive, is_mirrored
 
 _ATTEMPTS = 10
 """Attempts to look up and read a checkpoint while another process removes checkpoints."""
@@ -322,3 +323,42 @@ class CheckpointStore:
         names += [f"{BEST}.{problem}" for problem in self._best.problems() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"
+
+
+class RemovedError(DamagedCheckpointError):
+    """A checkpoint that another process removed or replaced while it was read."""
+
+
+def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
+    """Reads a checkpoint, whose step must agree with the name of its folder.
+
+    Raises:
+        UserError: a newer version of t2t wrote it.
+        DamagedCheckpointError: it is damaged or of another step.
+        RemovedError: it was removed or replaced meanwhile.
+    """
+    before = _identity(folder)
+    try:
+        loaded = read_checkpoint(folder, parts)
+    except DamagedCheckpointError as error:
+        if before is None or _identity(folder) != before:
+            raise RemovedError(str(error)) from error
+        raise
+    step = step_of(folder.name.removeprefix(REPLACED))
+    if step not in (None, loaded.step):
+        raise DamagedCheckpointError(
+            f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
+            f"{step_name(loaded.step)}, or ask for another checkpoint"
+        )
+    return loaded
+
+
+def _identity(folder: Path) -> str | tuple[int, int, int] | None:
+    """Returns what changes when a checkpoint is replaced or loses a file; None if there is none."""
+    reading = os_errors_as_machine_errors(f"cannot read checkpoint {folder}")
+    with reading, contextlib.suppress(FileNotFoundError):
+        if is_mirrored(folder):  # fetching its files changes the folder, but not the checkpoint in the store
+            return fingerprint_of(folder)
+        found = folder.stat()
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+    return None

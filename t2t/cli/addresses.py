@@ -20,8 +20,10 @@ _INPUT_FILES = (
     "decode_from_file", "score_file", "align_file", "target_prefix_file", "constraints_file", "unknown_dictionary",
     "parity_file", "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
-_LISTS = ("vocab_file",)
+_LISTS = ("vocab_file", "reference", "decode_reference")
 """Input files of which several may be named, with commas between them."""
+_EXPANDED_LATER = "vocab_file"
+"""Kept as it is, for messages; where it is read, `~` is expanded."""
 _OUTPUT_FILES = ("decode_to_file",)
 _LOCAL_FILES = ("choice_file", "attention_to_html", "plot")
 """Other files, which lie on this machine."""
@@ -82,14 +84,14 @@ def mirror_files(values: flags.FlagValues) -> None:
                 with os_errors_as_machine_errors(f"cannot read {value}"):
                     fetch(*paths)
             values[name].value = join_names(paths)
-        elif value.startswith("~") and name not in _LISTS:
-            values[name].value = str(paths[0])
+        elif name != _EXPANDED_LATER and (value.startswith("~") or (name in _LISTS and ",~" in value)):
+            values[name].value = join_names(paths)
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
-    """Yields (name, value) of each flag that may hold a path; aliases are skipped."""
+    """Yields (name, value) of each flag that may hold a path and is not empty; aliases are skipped."""
     for name in values:
         flag = values[name]
         is_path = name not in (*_WEB, *TEXTS) and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
-        if isinstance(flag.value, str) and is_path:
+        if isinstance(flag.value, str) and flag.value and is_path:
             yield name, flag.value

@@ -9,7 +9,7 @@ from t2t.cli.bleu_folder import CASED, UNCASED, VARIANTS, Events, score_folder, 
 from t2t.cli.common import command, command_flags
 from t2t.cli.config import refuse_flags
 from t2t.cli.help import FILES, flag_group
-from t2t.cli.pairs import read_all, read_more_references, read_pairs, split_references
+from t2t.cli.pairs import read_all, read_pairs, read_with_references, split_references
 from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -119,14 +119,11 @@ def main(values: flags.FlagValues) -> int:
         other = "--paired" if values.paired else "--all_tokenizations"
         refuse_flags(values, ("bleu_variant",), f"with {other}, --lowercase chooses the case")
     bleu_options = _bleu_options(values)
-    names = split_references(values.reference)
-    if len(names) > 1:
-        refuse_flags(
-            values, ("paired", "all_tokenizations", "metrics"), f"--reference={values.reference} names several, which "
-            f"BLEU, --chrf and --ter read",
-        )  # fmt: skip
-    translations, references = read_pairs(values.translation, names[0])
-    more = read_more_references(values.translation, len(translations), names)
+    if len(split_references(values.reference)) > 1:
+        several = f"--reference={values.reference} names several files"
+        refuse_flags(values, ("paired", "all_tokenizations"), f"{several}, which it does not read")
+    translations, references, others = read_with_references(values.translation, values.reference)
+    more = {"more_references": others} if others else {}
     bleu_options |= more
     if values.paired:
         options = {"bleu": {"tokenize": bleu_tokenizer(values.language or ""), **bleu_options}}
@@ -134,7 +131,8 @@ def main(values: flags.FlagValues) -> int:
         options |= {"ter": ter_options} if values.ter else {}
         _print_paired(values, translations, references, options)
         return 0
-    registered = list(_registered_scores(values, translations, references))  # one may fail: nothing is printed yet
+    # One of these may fail: nothing is printed yet.
+    registered = list(_registered_scores(values, translations, references, others))
     if values.all_tokenizations:
         language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
@@ -194,10 +192,12 @@ def _variants(values: flags.FlagValues) -> Sequence[str]:
     return VARIANTS[values.bleu_variant or (UNCASED if values.lowercase else CASED)]
 
 
-def _registered_scores(values: flags.FlagValues, translations: list[str], references: list[str]) -> Iterable[Score]:
+def _registered_scores(
+    values: flags.FlagValues, translations: list[str], references: list[str], others: list[list[str]]
+) -> Iterable[Score]:
     """Returns the scores for --metrics."""
     read_sources = (lambda: read_all(values.source)) if values.source else None
-    return compute(values.metrics, translations, references, values.language or "", read_sources).values()
+    return compute(values.metrics, translations, references, values.language or "", read_sources, others).values()
 
 
 def _print_paired(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.cli.pairs import read_more_references, read_pairs, split_references
+from t2t.cli.pairs import read_with_references
 from t2t.cli.polling import steps_as_they_appear
 from t2t.errors import UserError
 from t2t.files.paths import local_path
@@ -48,10 +48,9 @@ def score_folder(
     found = False
     for step in steps_as_they_appear(lambda: _files(place), min_steps, wait_minutes):
         found, file = True, _files(place)[step]
-        names = split_references(reference)
-        pairs = read_pairs(str(file), names[0])
-        more = read_more_references(str(file), len(pairs[0]), names)
-        yield step, file, score_variants(pairs, language, {**options, **more}, variants)
+        translations, references, more = read_with_references(str(file), reference)
+        how = {**options, "more_references": more}
+        yield step, file, score_variants((translations, references), language, how, variants)
     if not found:
         raise UserError(f"--translations_dir={folder}: it has no file <name>-<step> of at least {min_steps} updates")
 

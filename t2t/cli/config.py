@@ -26,7 +26,7 @@ from t2t.cli.tensor2tensor import has_flag
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.hparams.override import format_overrides, join_overrides, merge_overrides
+from t2t.hparams.override import drop_overrides, format_overrides, join_overrides, merge_overrides
 from t2t.hparams.synonyms import meant_by
 
 HPARAMS = "hparams"
@@ -170,24 +170,46 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> No
 def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -> None:
     """Keeps hparams of the file, a table or text, for `given_hparams`; those of a file read before override them."""
     found = value if isinstance(value, list) else [value]
+    places = [_place(path, text, HPARAMS)] * len(found)
     if isinstance(value, dict):
-        found = []
-        for name, one in value.items():
+        found, places = [], [_place(path, text, HPARAMS, name) for name in value]
+        for place, (name, one) in zip(places, value.items(), strict=True):
             try:
                 found.append(format_overrides({name: one}))
             except ArgumentError as error:
-                raise UserError(f"{_place(path, text, HPARAMS, name)}: {error}") from error
+                raise UserError(f"{place}: {error}") from error
     elif not all(isinstance(one, str) for one in found):
         raise UserError(
             f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table; write [hparams] and name = value "
             f"below"
         )
+    values[HPARAMS].places = [*_hparams_and_places(values), *zip(found, places, strict=True)]
     values[HPARAMS].of_file = merge_overrides(join_overrides(found), hparams_of_file(values))
 
 
 def hparams_of_file(values: flags.FlagValues) -> str:
     """Returns the hparams of the --config file, in the syntax of `--hparams`."""
     return getattr(values[HPARAMS], "of_file", "")
+
+
+def _hparams_and_places(values: flags.FlagValues) -> list[tuple[str, str]]:
+    return getattr(values[HPARAMS], "places", [])
+
+
+def check_hparams_of_file(values: flags.FlagValues, hparams_set: str, replaced: Iterable[str]) -> None:
+    """Raises UserError for hparams of the --config file that a set does not take; the message says where they are.
+
+    Those whose names are `replaced` do not count.
+    """
+    from t2t.runs.names import check_override  # which many commands do not need
+
+    for text, place in _hparams_and_places(values):
+        for name in replaced:
+            text = drop_overrides(text, name)
+        try:
+            check_override(hparams_set, text)
+        except UserError as error:
+            raise type(error)(f"{place}: {error}") from error
 
 
 def given_flags(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> dict[str, Any]:

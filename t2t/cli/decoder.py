@@ -12,7 +12,7 @@ from t2t.cli.decoding import (
     align_file,
     check_files,
     check_reference,
-    check_reference_hparams,
+    check_scoring,
     check_split_languages,
     decode_file,
     decode_interactively,
@@ -37,10 +37,10 @@ from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, 
 from t2t.cli.sharding import FILE_MODES, check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
 from t2t.inference.engine_choice import AUTO, TENSORFLOW
 from t2t.inference.files.formats import FILES, PHARAOH
+from t2t.inference.word_links import read_dictionary
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import check_one_problem, select_problem
@@ -109,7 +109,9 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_to_file", "", "Output file; - for standard output; empty for "
                       "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; with "
                       "--decode_split, empty writes no file.")  # fmt: skip
-        define.string("decode_reference", "", "File of references; prints the scores of the decoded outputs.")
+        define.string(
+            "decode_reference", "", "File of references, several with commas; prints the scores of the decoded outputs."
+        )
         define.string("target_prefix_file", "", "Prefixes of the outputs of --decode_from_file, one line for each of "
                       "its lines, whose last word may be continued; an empty line for none.")  # fmt: skip
         define.string("constraints_file", "", "Constraints on the outputs of --decode_from_file, one JSON object for "
@@ -181,11 +183,11 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _problem_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> Problem:
-    """Returns the problem of outputs for --decode_reference; raises UserError if they have alignments."""
+    """Returns the problem of outputs for --decode_reference; raises UserError if they cannot be scored."""
     from t2t.runs.loading import open_to_decode
 
     _, opened, hparams = open_to_decode(run.path, values.t2t_usr_dir, trained_overrides(values), problem)
-    check_reference_hparams(hparams)
+    check_scoring(values.decode_reference, hparams, [opened])
     return opened
 
 

@@ -5,14 +5,14 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
-from t2t.cli.pairs import read_all, read_pairs
+from t2t.cli.pairs import read_all, read_with_references, split_references
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, unequal_lengths
 from t2t.files.output import check_output, open_output
@@ -23,6 +23,7 @@ from t2t.inference.files.merging import CommandOf, merge_parts
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
+from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import prepare_framework
@@ -114,14 +115,28 @@ def check_reference(values: flags.FlagValues) -> None:
             "--decode_reference: it scores one output for each line; leave out --n_best, --output_format, --shard and "
             "--attention_to_html"
         )
-    paths = values.decode_from_file, values.decode_reference
-    lines, references = (None if source.is_stream else source.scan()[1] for source in map(LineSource, paths))
-    if lines is not None and references is not None and lines != references:
-        raise unequal_lengths(paths[0], lines, paths[1], references)
+    lines, *counts = map(_count_lines, [values.decode_from_file, *(paths := split_references(values.decode_reference))])
+    for path, count in zip(paths, counts, strict=True):
+        if lines is not None and count is not None and lines != count:
+            raise unequal_lengths(values.decode_from_file, lines, path, count)
 
 
-def check_reference_hparams(hparams: DecodeHParams) -> None:
-    """Raises UserError if alignments, which a run's or the user's hparams ask for, would be scored as words."""
+def _count_lines(path: str) -> int | None:
+    """Returns the number of lines of a file; None for a stream or a packed file."""
+    source = LineSource(path)
+    return None if source.is_stream else source.scan()[1]
+
+
+def check_scoring(reference: str, hparams: DecodeHParams, problems: Iterable[Problem]) -> None:
+    """Checks that outputs can be scored, for --decode_reference.
+
+    Raises:
+        UserError: alignments, which a run's or the user's hparams ask for, would be scored as words; or several
+            references are given, and a metric of a problem reads one.
+    """
+    if len(split_references(reference)) > 1:
+        for problem in problems:
+            check_references(text_metrics(problem.metrics))
     if hparams.alignments:
         raise UserError(
             "--decode_reference: it scores outputs alone, and with the hparam alignments=True each line ends in word "
@@ -150,9 +165,10 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     """
     from t2t.runs.split_decoding import score_texts
 
-    hypotheses, references = read_pairs(target, reference)
-    references = list(map(problem.join_words, references))
-    print(*score_texts(problem, hypotheses, references, language, lambda: read_all(source)), sep="\n")
+    hypotheses, first, others = read_with_references(target, reference)
+    first, *more = (list(map(problem.join_words, lines)) for lines in (first, *others))
+    scores = score_texts(problem, hypotheses, first, language, lambda: read_all(source), more)
+    print(*scores, sep="\n")
 
 
 def decode_file(

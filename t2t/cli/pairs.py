@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 
 from t2t.cli.common import warn_of_repairs
 from t2t.files.lines import unequal_lengths
@@ -26,13 +25,19 @@ def split_references(names: str) -> list[str]:
     return [names] if os.path.exists(names) else [name for part in names.split(",") if (name := part.strip())]
 
 
-def read_more_references(translation: str, lines: int, references: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Returns the option of scores for references besides the first; raises UserError for other numbers of lines."""
-    found = [read_all(path) for path in references[1:]]
-    for path, read in zip(references[1:], found, strict=True):
-        if len(read) != lines:
-            raise unequal_lengths(translation, lines, path, len(read))
-    return {"more_references": found} if found else {}
+def read_with_references(translation: str, references: str) -> tuple[list[str], list[str], list[list[str]]]:
+    """Returns the lines of the translations, of the first reference, and of each other one.
+
+    Raises:
+        UserError: no such file, or unequal numbers of lines.
+    """
+    first, *more = split_references(references)
+    translations, lines = read_pairs(translation, first)
+    others = [read_all(path) for path in more]
+    for path, read in zip(more, others, strict=True):
+        if len(read) != len(translations):
+            raise unequal_lengths(translation, len(translations), path, len(read))
+    return translations, lines, others
 
 
 def read_all(path: str) -> list[str]:

@@ -3,7 +3,7 @@
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.config import hparams_of_file
+from t2t.cli.config import check_hparams_of_file, hparams_of_file
 from t2t.cli.decode_hparams import define_decode_hparams_flag
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DECODING, OUTPUT, flag_group
@@ -55,11 +55,16 @@ def given_hparams(values: flags.FlagValues) -> str:
 
     Hparams of the file are dropped where `--hparams` or search flags replace them or leave them unread, so plug-ins,
     which may define the set, must be loaded.
+
+    Raises:
+        UserError: the set does not take an hparam of the file.
     """
     own, of_file, searched = join_overrides(values.hparams), hparams_of_file(values), search_overrides(values)
     if not of_file:
         return own
-    merged = merge_hparams(_hparams_set(values), of_file, join_overrides((own, searched)))
+    hparams_set, later = _hparams_set(values), join_overrides((own, searched))
+    check_hparams_of_file(values, hparams_set, assigned_names(later))
+    merged = merge_hparams(hparams_set, of_file, later)
     for name in assigned_names(searched) - assigned_names(own):
         merged = drop_overrides(merged, name)
     return merged

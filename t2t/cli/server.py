@@ -1,5 +1,6 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
+import functools
 import logging
 import re
 from collections.abc import Sequence
@@ -8,8 +9,9 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t.checkpoints.averaging import decoded_folders
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
-from t2t.checkpoints.store import LATEST
+from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.cli.common import command, command_flags
 from t2t.cli.config import refuse_flags
 from t2t.cli.decoding_flags import (
@@ -91,6 +93,8 @@ def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None
         define.boolean("truncate", False, "Truncates texts that are too long where a request does not say; without, "
                        "they are refused.")  # fmt: skip
         define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001, LONGEST_S)
+        define.float("reload_seconds", 0.0, "Looks for newer checkpoints of the runs after this many seconds, and "
+                     "serves them; 0 = only on request, POST /v1/models/NAME:reload.", 0.0, LONGEST_S)  # fmt: skip
         define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0, LONGEST_S)
     define_language_flags(values)
     define_search_flags(values, decodes_only=True)
@@ -128,11 +132,11 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
     folders = {name: (checked[name][0], folder) for name, folder in runs.items()}
     origins = [_origin(text) for text in values.allow_origin]
     with needs_serving():
-        from t2t.serving import app, server, service
-    listening = server.open_socket(values.host, values.port)
+        from t2t.serving import connections, engine, routes
+    listening = connections.open_socket(values.host, values.port)
     with listening:
         models = _build_models(values, named, adapters)
-        limits = service.RequestLimits(
+        limits = engine.RequestLimits(
             most_bytes=values.request_bytes,
             most_texts=values.request_texts,
             seconds=values.request_seconds,
@@ -142,15 +146,16 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         )
         for model in models:
             model.warm_up()
-        started = service.Service(models, limits)
-        hosts = server.allowed_hosts(values.host, listening)
-        if server.ANY in hosts:
+        started = engine.ServingEngine(models, limits)
+        hosts = connections.allowed_hosts(values.host, listening)
+        if connections.ANY in hosts:
             log.warning("--host=%s: others can reach this address; there is no password, and any host name is accepted",
                         values.host)  # fmt: skip
-        served = app.build_app(started, hosts, more_addresses(started, folders), origins)
+        served = routes.build_app(started, hosts, more_addresses(started, folders), origins,
+                                  values.reload_seconds)  # fmt: skip
         for model in models:
             model.warm_up_others()
-        server.serve(served, listening, values.grace_seconds, service=started)
+        connections.serve(served, listening, values.grace_seconds, engine=started)
     return 0
 
 
@@ -262,9 +267,20 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
     )
     served, bases = [], []
 
-    def serve(name: str, loaded) -> None:
-        loaded = loaded.with_languages(*languages_of(values))
-        served.append(models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits))
+    def serve(name: str, folders: dict[str, str], load):
+        """Serves the run that `load` returns, each time with its newest checkpoint; `folders` are run -> checkpoint."""
+
+        def model_of(loaded):
+            loaded = loaded.with_languages(*languages_of(values))
+            model = models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
+            model.fingerprint = loaded.checkpoint.fingerprint
+            return model
+
+        source = models.CheckpointSource(functools.partial(_stamp, folders), lambda: model_of(load()))
+        stamp, loaded = source.stamp(), load()
+        served.append(model_of(loaded))
+        served[-1].source, served[-1].stamp = source, stamp
+        return loaded
 
     for name, folder in named.items():
         if is_export(folder):
@@ -280,18 +296,28 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
         runs = _checked_runs(values, folder)
         problem = problem_of(values, runs[0])
         if len(runs) > 1:
-            serve(name, load_runs(values, runs, problem, many_rows=True))
+            load = functools.partial(load_runs, values, runs, problem, many_rows=True)
+            serve(name, {str(run.path): values.checkpoint for run in runs}, load)
         else:
             checkpoint = run_and_checkpoint(folder)[1]
-            bases.append(load_run(values, runs[0].path, problem, checkpoint, many_rows=True))
-            serve(name, bases[-1])
+            load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
+            bases.append(serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load))
     from t2t.runs.adapting import load_adapters
 
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
-        problem = problem_of(values, open_run(run_and_checkpoint(folder)[0]))
-        serve(name, load_adapters(bases, folder, *how, problem))
+        run, checkpoint = run_and_checkpoint(folder)
+        problem = problem_of(values, open_run(run))
+        load = functools.partial(load_adapters, bases, folder, *how, problem)
+        serve(name, {str(run): checkpoint or LATEST}, load)
     return served
+
+
+def _stamp(folders: dict[str, str]) -> list:
+    """Returns the checkpoints that are read for each run -> checkpoint, and when they were written."""
+    stores = [(CheckpointStore(RunDir.open(run).checkpoints_folder), which) for run, which in folders.items()]
+    found = [folder for store, which in stores for folder in decoded_folders(store, which)]
+    return [(str(folder), folder.stat().st_mtime_ns if folder.exists() else 0) for folder in found]
 
 
 def _check_fixed(values: flags.FlagValues, folder: str) -> None:

@@ -10,7 +10,7 @@ from t2t.cli.config import define_config_flag, format_config, given_flags, unset
 from t2t.cli.decoding import (
     check_files,
     check_reference,
-    check_reference_hparams,
+    check_scoring,
     decode_file,
     decode_interactively,
 )
@@ -20,15 +20,16 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_STA
 from t2t.cli.plugin_flags import lists_registry
 from t2t.cli.problem_flags import config_of, define_problem_flags
 from t2t.cli.run_flags import load_run
-from t2t.cli.schedules import (
-    EVALUATE,
-    EVALUATE_TRAIN,
-    SCHEDULES,
-    check_schedule,
-)
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.server import needs_serving
-from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
+from t2t.cli.tensor2tensor import (
+    EVALUATE,
+    EVALUATE_TRAIN,
+    RUN_FLAGS,
+    SCHEDULES,
+    check_schedule,
+    define_unused_flags,
+)
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
@@ -36,11 +37,11 @@ from t2t.hparams.override import assigned_names
 from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import shared_options
+from t2t.runs.names import problems_of, shared_options
 from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
-from t2t.tracking.choice import build_trackers, check_trackers, split_names
+from t2t.tracking import build_trackers, check_trackers, split_names
 from t2t.training.cluster import find_cluster
 
 USAGE = """
@@ -77,7 +78,9 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Output file of --decode_from_file; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates typed text.")
-        define.string("decode_reference", "", "File of references for --decode_from_file; prints scores.")
+        define.string(
+            "decode_reference", "", "File of references for --decode_from_file, several with commas; prints scores."
+        )
     define_unused_flags(values, RUN_FLAGS)
 
 
@@ -187,7 +190,7 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     check_reference(values)
     if values.decode_reference:
-        check_reference_hparams(experiment.hparams)
+        check_scoring(values.decode_reference, experiment.hparams, problems_of(config))
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = _decodes(values)
@@ -209,7 +212,7 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
     check_trackers(split_names(values.track))
     if values.studio:
         with needs_serving():
-            from t2t.serving import server  # noqa: F401
+            from t2t.serving import connections  # noqa: F401
             from t2t.serving.insight.page import plotly_file
         plotly_file()
 
@@ -222,7 +225,7 @@ def _check_model(experiment: Experiment, trains: bool) -> None:
     prepare_framework()
     experiment.model_class  # noqa: B018 - errors in it are raised now
     if trains:
-        from t2t.runs.warm_start import check_start
+        from t2t.runs.starting import check_start
 
         check_start(experiment)
 

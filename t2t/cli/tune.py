@@ -21,7 +21,7 @@ from t2t.files.paths import local_path, to_record
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import fill_from_start
 from t2t.runs.names import problems_of
-from t2t.tuning.settings import RECORD_FILE, TuneSettings
+from t2t.tuning.settings import RECORD_FILE, TuneSettings, absolute_storage
 
 USAGE = """
 Searches for hparams: trains trials with different values from a range, stops those that fall behind, and shows the
@@ -118,6 +118,7 @@ def _with_absolute_paths(values: flags.FlagValues, config: RunConfig) -> RunConf
     for name in paths:
         if values[name].value:
             values[name].value = to_record(local_path(values[name].value))
+    values.storage = absolute_storage(values.storage)
     options = dict(config.problem_options)
     for problem in problems_of(config) if config.problem else ():
         changed = problem.options.changed()

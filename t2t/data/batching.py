@@ -5,7 +5,7 @@ source or target, whichever is longer, rounded up. Without sequences it counts e
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -101,3 +101,24 @@ def _rows_that_fit(widest: np.ndarray, batch_size: int) -> int:
     reach = widest[: max(1, batch_size // int(widest[0]))]
     cost = np.arange(1, len(reach) + 1) * np.maximum.accumulate(reach)
     return max(1, int(np.searchsorted(cost, batch_size, side="right")))
+
+
+def padded_size(size: int, parts: int, least: int = 1) -> int:
+    """Returns the size that an axis of this size is padded to.
+
+    Args:
+        size: length of the axis, at least 1.
+        parts: steps between sizes are this fraction, 1/parts, of the largest power of two below; that bounds the
+            padding.
+        least: the shortest step.
+
+    >>> [padded_size(size, parts=8, least=8) for size in (1, 8, 9, 64, 65, 130, 1000)]
+    [8, 8, 16, 64, 72, 144, 1024]
+    """
+    step = max(least, 2 ** ((size - 1).bit_length() - 1) // parts) if size > 1 else least
+    return -(-size // step) * step
+
+
+def pad_to(array: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Pads an array with zeros at the end of each axis to these sizes."""
+    return np.pad(array, [(0, size - own) for size, own in zip(sizes, array.shape, strict=True)])

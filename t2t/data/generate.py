@@ -37,13 +37,13 @@ from t2t.data.plan import (
     read_plan,
     write_plan,
 )
-from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.worker_pool import WorkerPool
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
+from t2t.files.progress import Progress
 from t2t.problems.base import Problem
 from t2t.problems.source import CallEach, Source
 from t2t.specs.constants import TRAIN
@@ -227,3 +227,24 @@ def _log_vocabularies(problem: Problem) -> None:
     for names in seen.values():
         encoder = problem.encoders[names[0]]
         log.info("vocabulary of %s: %s, %s ids", ", ".join(names), encoder.kind, f"{encoder.vocab_size:,}")
+
+
+class ReadingProgress:
+    """Shows how many examples have been read of a split, or for a vocabulary."""
+
+    def __init__(self) -> None:
+        self._shown: Progress | None = None
+        self._what = ""
+
+    def show(self, what: str, read: int) -> None:
+        """Sets the count of `what` (a split, or `vocabulary`) to the number of examples read so far."""
+        if self._shown is None or what != self._what:
+            self.close()
+            self._what, self._shown = what, Progress(what, "examples")
+        self._shown.move_to(read)
+
+    def close(self) -> None:
+        """Ends the current bar."""
+        if self._shown is not None:
+            self._shown.close()
+            self._shown = None

@@ -3,13 +3,13 @@
 Lengths count ids, vectors and frames; 10 ms of audio count as one (`length_unit`).
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from t2t.data.batch_arrays import Arrays, read_batch
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut_batches
-from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.data.lengths import (
     clip_lengths,
@@ -30,6 +30,28 @@ from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Curriculum:
+    """A limit that rises linearly. It is a function of the number of batches drawn, so that a resumed run continues it.
+
+    A window of examples has one limit, given by the number of batches drawn before it.
+    """
+
+    first: int
+    """The limit at the beginning, in ids, end of sequence included."""
+    last: int
+    """The limit at the end."""
+    batches: int
+    """Number of batches after which the limit is `last`."""
+
+    def longest(self, drawn: int) -> int:
+        """Returns the limit after so many batches."""
+        if drawn >= self.batches:
+            return self.last
+        return self.first + (self.last - self.first) * drawn // self.batches
+
 
 WINDOW = 16_384
 """Examples that are sorted by length together."""

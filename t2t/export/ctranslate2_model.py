@@ -7,17 +7,19 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, PROMISES, finite_or_inf
 from t2t.export.job import Export, ExportJob, Trial
-from t2t.export.made_inputs import example_text
+from t2t.export.made_inputs import example_text, make_outputs
 from t2t.export.parity import (
     GREEDY,
     UNCONSTRAINED,
     Parity,
+    ParityError,
     answers_of_run,
     compare,
     difference_per_token,
     largest_difference,
 )
 from t2t.export.search import BEAM_SEARCH, beams, length_exponent
+from t2t.export.vocabularies import read_vocabulary
 from t2t.inference.alignment import layer_index
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
@@ -25,7 +27,7 @@ from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.text.vocabulary_files import describe_encoders, save_encoders
+from t2t.text.vocabulary_files import describe_encoders
 
 _PROBABILITIES = "log-probability of the run's output of each line, nats per token"
 
@@ -52,7 +54,7 @@ class CTranslate2Export(Export):
         layer = layer_index(hparams.alignment_layer, self.translator.model.hparams.decoder_layers)
         alignment = (layer, int(hparams.alignment_head == 1))
         write_model(folder, self.translator.model, self._tokens, self._longest, self.job.quantization, alignment)
-        save_encoders(folder, self.translator.problem.encoders)
+        self.write_vocabularies(folder)
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Compares greedy search and, for rounded weights, the log-probabilities of the run's outputs.
@@ -60,6 +62,7 @@ class CTranslate2Export(Export):
         The two beam searches differ, so their agreement is only reported, not required.
         """
         run, rows = self.translator, trial.rows
+        self._check_vocabularies(folder, trial.texts or ())
         exported = Translator(run.problem, run.model, run.hparams, engine=self._engine(folder))
         expected = answers_of_run(run, rows, **GREEDY)
         promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
@@ -76,6 +79,20 @@ class CTranslate2Export(Export):
             compared = compare(answers_of_run(run, rows, **beam), answers_of_run(exported, rows, **beam), measure)
             found[what] = compared.demand(what, None)
         return found
+
+    def _check_vocabularies(self, folder: Path, texts: Sequence[str]) -> None:
+        """Raises ParityError if the readers in the folder give other ids of texts, or another text of ids."""
+        encoders = self.translator.problem.encoders
+        readers = {
+            name: read_vocabulary(folder / file.file, sorted(encoders[name].unspelled))
+            for name, file in describe_encoders(encoders).items()
+        }
+        for text in texts:
+            if readers[INPUTS].encode(text) != encoders[INPUTS].encode(text):
+                raise ParityError(f"{text[:80]!r} has other ids than in the run; the export is not kept")
+        for ids in make_outputs(self.translator, len(texts)):
+            if readers[TARGETS].decode(ids) != encoders[TARGETS].decode(ids):
+                raise ParityError(f"the ids {ids} are another text than in the run; the export is not kept")
 
     def _engine(self, folder: Path) -> CTranslate2Engine:
         most_tokens, start = self.translator.model.longest_sequence, self._marks.output_start
@@ -96,22 +113,29 @@ class CTranslate2Export(Export):
         limit = f"min({limit}, {most})" if most else limit  # number of learned positions
         start = ", ".join(f"target_tokens[{token_id}]" for token_id in self._marks.output_start)
         reserved = sorted(encoders[INPUTS].unspelled)
-        reserving = f".reserving({reserved})  # language tags, which no text spells" if reserved else ""
+        reserving = f", {reserved}" if reserved else ""  # language tags, which no text spells
+        source, target = (files[name].file for name in (INPUTS, TARGETS))
+        theirs = f"vocabularies are those of the run, `{source}`\nand `{target}`"
+        own = f"vocabulary is that of the run, `{source}`" if source == target else theirs
+        packages = " and ".join(["ctranslate2", *self.packages_of_vocabularies()])
         prefix = f"\n    target_prefix=[[{start}]]," if start else ""
         return f"""
-A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
-and `{files[TARGETS].file}`; `t2t.text` reads them and loads no TensorFlow. It needs ctranslate2 and t2t.
+A CTranslate2 model, weights in {self.job.quantization}. Its {own},
+which `vocabularies.py` reads. It needs {packages}.
 
 ```python
 import json
+import sys
 from pathlib import Path
 
 import ctranslate2
-from t2t.text.vocabulary_files import read_vocabulary
 
 folder = Path(".")  # run this in the folder of the export, or name the folder
-source = read_vocabulary(folder / "{files[INPUTS].file}"){reserving}
-target = read_vocabulary(folder / "{files[TARGETS].file}")
+sys.path.insert(0, str(folder))
+from vocabularies import read_vocabulary
+
+source = read_vocabulary(folder / "{source}"{reserving})
+target = read_vocabulary(folder / "{target}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
 target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
 translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantization}")
@@ -122,7 +146,7 @@ found = translator.translate_batch(
     min_decoding_length=0, max_decoding_length={limit},
     suppress_sequences=[[target_tokens[{PAD_ID}]]],{prefix}
 )
-print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[0]))
+print(target.decode([target_tokens.index(token) for token in found[0].hypotheses[0]]))
 ```
 
 The network is the run's own; beam search is CTranslate2's, which knows the length penalty n^alpha (`length_penalty`)

@@ -4,9 +4,9 @@ Outputs are not constrained: min_output_length, eos_penalty, no_repeat_ngram_siz
 
     python translate.py < lines > outputs
 
-It needs numpy, the runtime named in `config.json` (onnxruntime or ai-edge-litert), sentencepiece for its pieces, and
-t2t only for kinds of vocabularies other than `VOCABULARIES`. Exports contain this file as `translate.py`, which is also
-used to compare them with their run. In Python: `Model(folder).translate("a text")`.
+It needs numpy, the runtime named in `config.json` (onnxruntime or ai-edge-litert), and sentencepiece for its pieces.
+Exports contain this file as `translate.py`, with `vocabularies.py` next to it; it is also used to compare them with
+their run. In Python: `Model(folder).translate("a text")`.
 
 Legend: V vocabulary, P positions, C classes.
 """
@@ -14,10 +14,11 @@ Legend: V vocabulary, P positions, C classes.
 import gzip
 import json
 import re
+import runpy
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,6 @@ BEGIN, STEP, MODEL = "begin", "step", "model"
 LENGTH = "length"
 """Input of `begin` with the most ids of an output, for graphs whose state is allocated for them at the start."""
 GRAPHS, CONFIG = "graphs.json", "config.json"
-UNKNOWN = 2
-"""Id of unknown words and pieces."""
 LITERT_FILE = "model.tflite"
 
 Output = tuple[tuple[int, ...], float]
@@ -79,111 +78,6 @@ def load_litert(folder: Path, names: Sequence[str]) -> list[Run]:
 
 RUNTIMES = {"onnx": load_onnx, "litert": load_litert}
 """Runtime in `config.json` -> function that loads graphs."""
-
-
-class Words:
-    """Words by id, one a line."""
-
-    def __init__(self, content: bytes, unspelled: Iterable[int]):
-        self._words = content.decode().removesuffix("\n").split("\n")
-        self._ids = {word: number for number, word in enumerate(self._words[UNKNOWN + 1 :], start=UNKNOWN + 1)}
-        self._ids = {word: number for word, number in self._ids.items() if number not in unspelled}
-
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of the words of a text."""
-        return [self._ids.get(word, UNKNOWN) for word in text.split()]
-
-    def decode(self, ids: list[int]) -> str:
-        """Returns the text of ids."""
-        return " ".join(self._words[number] for number in ids)
-
-
-class Bytes:
-    """The bytes of UTF-8, behind padding and end of sequence."""
-
-    def __init__(self, content: bytes, unspelled: Iterable[int]):
-        pass
-
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of the bytes of a text."""
-        return [2 + byte for byte in text.encode()]
-
-    def decode(self, ids: list[int]) -> str:
-        """Returns the text of ids."""
-        return bytes(number - 2 for number in ids).decode(errors="replace")
-
-
-class Pieces:
-    """The pieces of a SentencePiece model, in which U+2581 stands for a space, and U+241B escapes that character."""
-
-    def __init__(self, content: bytes, unspelled: Iterable[int]):
-        self._model = open_sentencepiece(content)
-        self._spelled = {number: self._spell(self._model.id_to_piece(number)) for number in unspelled}
-
-    def _spell(self, piece: str) -> list[int]:
-        ids = list[int]()
-        for character in piece:
-            is_known = self._model.piece_to_id(character) != UNKNOWN
-            parts = [character] if is_known else [f"<0x{byte:02X}>" for byte in character.encode()]
-            ids += map(self._model.piece_to_id, parts)
-        return ids
-
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of the pieces of a text."""
-        ids = self._model.encode(text.replace("\u241b", "\u241b0").replace("\u2581", "\u241b1"))
-        return [one for number in ids for one in self._spelled.get(number, [number])]
-
-    def decode(self, ids: list[int]) -> str:
-        """Returns the text of ids."""
-        return self._model.decode(ids).replace("\u241b1", "\u2581").replace("\u241b0", "\u241b")
-
-
-class PieceTable:
-    """A table of ids for the pieces of a SentencePiece model, and for tags, sentinels and language codes."""
-
-    def __init__(self, content: bytes, unspelled: Iterable[int]):
-        header, _, model = content.partition(b"\n")
-        table = json.loads(header)
-        self._model, self._pieces = open_sentencepiece(model), table["pieces"]
-        languages = table.get("languages") or {"ids": {}}
-        self._codes = set(languages["ids"].values())
-        self._ids = {piece: n for n, piece in enumerate(self._pieces) if n not in {0, 1, *self._codes, *unspelled}}
-        marks = [re.escape(piece) for piece in self._ids if re.fullmatch(r"<extra_id_\d+>", piece)]
-        has_tags = table.get("tags", True) and "languages" not in table
-        pattern = "|".join(marks) if table["sentinels"] else r"\A>>.*?<<" if has_tags else ""
-        self._marks = re.compile(f"({pattern})" if pattern else "(?!)", re.DOTALL)
-
-    def encode(self, text: str) -> list[int]:
-        """Returns the ids of the pieces of a text, and of its tag or sentinels."""
-        parts = self._marks.split(text)
-        pieces = [[part] if at % 2 else self._model.encode(part, out_type=str) for at, part in enumerate(parts)]
-        return [self._ids.get(piece, UNKNOWN) for part in pieces for piece in part]
-
-    def decode(self, ids: list[int]) -> str:
-        """Returns the text of ids, without language codes."""
-        unknown = self._model.id_to_piece(self._model.unk_id())
-        pieces = [unknown if n == UNKNOWN else self._pieces[n] for n in ids if n not in self._codes]
-        return self._model.decode_pieces(pieces).replace("\u2581", " ").strip()
-
-
-def open_sentencepiece(model: bytes) -> Any:
-    """Returns the `SentencePieceProcessor` of a model."""
-    import sentencepiece
-
-    return sentencepiece.SentencePieceProcessor(model_proto=model)
-
-
-VOCABULARIES = {"token": Words, "byte": Bytes, "sentencepiece": Pieces, "piece_table": PieceTable}
-"""Kind of vocabulary -> class that reads it here; others are read by t2t."""
-
-
-def read_vocabulary(path: Path, unspelled: Sequence[int]) -> Any:
-    """Returns the vocabulary in a file, `vocab.<feature>.<kind>.<ending>`; no text has the ids `unspelled`."""
-    if (kind := path.name.split(".")[-2]) in VOCABULARIES:
-        return VOCABULARIES[kind](path.read_bytes(), frozenset(unspelled))
-    from t2t.text.vocabulary_files import read_vocabulary
-
-    return read_vocabulary(path).reserving(unspelled)
 
 
 class Graph:
@@ -311,7 +205,8 @@ class Model:
     def _vocabulary(self, feature: str) -> Any:
         if feature not in self._vocabularies:
             path = self._folder / self.config["vocabularies"][feature]
-            self._vocabularies[feature] = read_vocabulary(path, self.config["unspelled"][feature])
+            readers = runpy.run_path(str(Path(__file__).with_name("vocabularies.py")))  # wherever it is called from
+            self._vocabularies[feature] = readers["read_vocabulary"](path, self.config["unspelled"][feature])
         return self._vocabularies[feature]
 
 

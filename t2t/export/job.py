@@ -1,16 +1,19 @@
 """The request for an export, and the interface of every export format."""
 
 import dataclasses
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t.checkpoints.run_dir import RunDir
+from t2t.export import vocabularies
 from t2t.export.formats import FLOAT32
 from t2t.export.parity import Parity
 from t2t.inference.rows import Row
 from t2t.inference.translator import Translator
+from t2t.text.vocabulary_files import VocabularyFile, save_encoders
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,16 @@ class Export(ABC):
     @abstractmethod
     def usage(self) -> str:
         """Returns the README of the folder as Markdown without a title; its examples run as shown."""
+
+    def write_vocabularies(self, folder: Path) -> dict[str, VocabularyFile]:
+        """Writes the vocabularies, and `vocabularies.py`, which reads them without this package."""
+        shutil.copy(vocabularies.__file__, folder)
+        return save_encoders(folder, self.translator.problem.encoders)
+
+    def packages_of_vocabularies(self) -> list[str]:
+        """Returns the packages that `vocabularies.py` needs for them."""
+        kinds = {encoder.kind for encoder in self.translator.problem.encoders.values()}
+        return ["sentencepiece"] if kinds & {"sentencepiece", "piece_table"} else []
 
     def language_complaints(self) -> list[str]:
         """Returns why a format without a place for the marks of languages cannot hold the run; empty if it can."""

@@ -35,10 +35,9 @@ from t2t.export.search import GREEDY_SEARCH
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
-from t2t.layers.conversion import for_converters
+from t2t.layers.contexts import for_converters
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
-from t2t.text.vocabulary_files import save_encoders
 
 SCRIPT = "translate.py"
 
@@ -117,7 +116,7 @@ class GraphExport(Export):
     def _config(self, folder: Path) -> dict[str, Any]:
         """Writes the vocabularies; returns the configuration that the script reads."""
         model, problem, targets = self._model, self.translator.problem, self._model.spec.targets
-        files, gives_classes = save_encoders(folder, problem.encoders), targets.kind == FeatureKind.LABEL
+        files, gives_classes = self.write_vocabularies(folder), targets.kind == FeatureKind.LABEL
         return {
             "runtime": self.format,
             "autoregressive": model.autoregressive,
@@ -237,12 +236,7 @@ echo {shlex.quote(example_text(self.translator))} | python {SCRIPT}
 """
 
     def _packages(self) -> str:
-        encoders = self.translator.problem.encoders
-        read = {encoder.kind for name, encoder in encoders.items() if name != TARGETS or encoder.kind != "label"}
-        pieces = ["sentencepiece"] if read & {"sentencepiece", "piece_table"} else []
-        others = sorted(read - graph_script.VOCABULARIES.keys())
-        own = [f"t2t, for the vocabulary of kind {' and '.join(others)} (it loads no TensorFlow)"] if others else []
-        *first, last = ["numpy", self.needs, *pieces, *own]
+        *first, last = ["numpy", self.needs, *self.packages_of_vocabularies()]
         return f"{', '.join(first)} and {last}"
 
     def _array_example(self) -> str:

@@ -9,7 +9,6 @@ smaller.freeze()                      # done when a run is resolved; from here o
 import dataclasses
 import functools
 import inspect
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,6 +34,8 @@ _SECTIONS = {
     "objective": ObjectiveHParams, "schedule": ScheduleHParams, "optimization": OptimizerHParams,
     "batch": BatchHParams, "mixture": MixtureHParams, "train": TrainHParams, "decode": DecodeHParams,
 }  # fmt: skip
+_ATOMS = (bool, int, float, str)
+"""Types of values that are equal only if they are of one type and the same."""
 _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
 
 
@@ -43,12 +44,7 @@ class _Making(type):
 
     if not TYPE_CHECKING:  # type checkers see the dataclass constructor
 
-        def __call__(cls, made=None, /, **values):
-            if made is not None:
-                name = type(made).__name__
-                message = f"HParams({name}(...)): {name}(...) is a set of its own"
-                warnings.warn(message, DeprecationWarning, stacklevel=2)
-                return made.replace(**values)
+        def __call__(cls, **values):
             for name in values:
                 _field(cls, name)
             return super().__call__(**values)
@@ -79,19 +75,16 @@ class HParams(
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
                 raise UserError(f"{asked}: the run has been resolved; use replace({name}=...) for a copy")
-            object.__setattr__(self, name, value if value is field.default else coerce(field, value))
+            default = field.default
+            if value is not default and not (type(value) is type(default) in _ATOMS and value == default):
+                value = coerce(field, value)
+            object.__setattr__(self, name, value)
 
     def __copy__(self) -> Self:
         return self.replace()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace()
-
-    @property
-    def model(self) -> Self:
-        """The set itself; deprecated, since models take the whole set."""
-        warnings.warn("hparams.model: give models the set itself", DeprecationWarning, stacklevel=2)
-        return self
 
     def replace(self, **values: Any) -> Self:
         """Returns an unfrozen copy with some values changed."""
@@ -185,19 +178,21 @@ class HParams(
         """
         return cls(**{name: value for values in data.values() for name, value in values.items()})
 
+    def complaint(self, name: str) -> str:
+        """Returns an error text if the value of a field is out of its bounds, else ''."""
+        return complaint(self.field_of(name), getattr(self, name))
+
     def _complaint(self, name: str) -> str:
-        field, value = self.field_of(name), getattr(self, name)
+        field, value = _fields(type(self))[name], getattr(self, name)
+        if value == field.default:  # which `wrong_declaration` has checked
+            return ""
         condition = field.metadata["used_when"]
-        if condition and value != field.default and not condition.holds(self):
+        if condition and not condition.holds(self):
             return (
                 f"hparam {name}={value!r}: nothing reads it while {condition.field}={getattr(self, condition.field)}; "
                 f"it is read with {condition}"
             )
-        return complaint(field, value)
-
-
-ModelHParams = HParams
-"""Old name of the base class, for plug-ins of version 0.1."""
+        return self.complaint(name)
 
 
 class UnknownHParamError(UnknownNameError, AttributeError):
@@ -209,9 +204,8 @@ def _fields(owner: type[HParams]) -> dict[str, dataclasses.Field[Any]]:
     """Returns the fields by name, section by section; raises PluginError for wrong declarations of a plug-in."""
     sections = (_MODEL, *_SECTIONS)
     check_dataclass(owner)
-    for field in dataclasses.fields(owner):
-        if wrong := wrong_declaration(field, owner):
-            raise PluginError(f"{described(owner)}: {wrong}")
+    if wrong := wrong_declaration(owner):
+        raise PluginError(f"{described(owner)}: {wrong}")
     fields = sorted(dataclasses.fields(owner), key=lambda field: sections.index(_SECTION_OF.get(field.name, _MODEL)))
     return {field.name: field for field in fields}
 

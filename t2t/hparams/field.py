@@ -59,8 +59,12 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def wrong_declaration(field: dataclasses.Field[Any], owner: type) -> str:
-    """Returns what is wrong with the declaration of a field of `owner`, and what to write; '' if nothing is."""
+def wrong_declaration(owner: type) -> str:
+    """Returns what is wrong with the declaration of a field of a dataclass, and what to write; '' if nothing is."""
+    return next(filter(None, (_wrong_declaration(field, owner) for field in dataclasses.fields(owner))), "")
+
+
+def _wrong_declaration(field: dataclasses.Field[Any], owner: type) -> str:
     kind, rules = type(field.default), field.metadata
     hint = getattr(field.type, "__name__", str(field.type))
     example = f'{field.name}: {hint} = param(..., "what it means, with its unit.")'
@@ -75,7 +79,7 @@ def wrong_declaration(field: dataclasses.Field[Any], owner: type) -> str:
     condition = rules["used_when"]
     if condition and not (isinstance(condition, UsedWhen) and hasattr(owner, condition.field)):
         return f"field {field.name} has used_when={condition}; give UsedWhen(another field, a tuple of its values)"
-    return ""
+    return complaint(field, field.default)
 
 
 def redeclared(owner: type, name: str, **changes: Any) -> Any:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import for_copying
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import for_copying, noam_rate
 from t2t.registry import register_hparams
 
 

@@ -1,4 +1,4 @@
-"""Training and decoding recipes shared by the sets of several models, without model sizes."""
+"""Training and decoding recipes and learning rates shared by the sets of several models, without model sizes."""
 
 from typing import TypeVar
 
@@ -45,3 +45,19 @@ def for_copying(hparams: Set) -> Set:
         train_steps=1000,
         beam_size=1,
     )
+
+
+# === Tensor2Tensor's learning rates, with the factors that its code applies and its hparams do not show ===
+# Source: `legacy_learning_rate_schedule` in its utils/learning_rate.py; its composed schedules have no such factors.
+_ADAM = 0.002
+"""Factor of every schedule with the Adam optimizer."""
+
+
+def noam_rate(rate: float) -> float:
+    """Converts a rate of Tensor2Tensor's schedule `noam` to our `learning_rate`, the factor of the paper's formula."""
+    return rate * (5000.0 * _ADAM)
+
+
+def adam_rate(rate: float) -> float:
+    """Converts a rate of any other legacy schedule to our `learning_rate`, the rate after warm-up."""
+    return rate * _ADAM

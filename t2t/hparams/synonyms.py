@@ -98,11 +98,21 @@ SYNONYMS = {
 }  # fmt: skip
 """Name -> its synonyms; the order is that of the proposals."""
 
+_SIMILAR = 0.75
+"""How much an unknown name resembles the name or the synonym that it surely is."""
+
 
 def meant_by(name: str, known: Collection[str]) -> list[str]:
-    """Returns the known names that an unknown one is a synonym of; otherwise those that resemble it."""
-    lower = name.lower()
-    return [one for one in SYNONYMS if one in known and lower in SYNONYMS[one].split()] or nearest(name, known)
+    """Returns the known names that an unknown one is a synonym of; otherwise those that it resembles, or a synonym."""
+    meant: dict[str, list[str]] = {}
+    for one in SYNONYMS:
+        for word in SYNONYMS[one].split() if one in known else ():
+            meant.setdefault(word, []).append(one)
+    if exact := meant.get(name.lower()):
+        return exact
+    near = nearest(name, known)
+    similar = nearest(name, meant, _SIMILAR) if not nearest(name, near, _SIMILAR) else []
+    return [one for word in similar[:1] for one in meant[word]] or near
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

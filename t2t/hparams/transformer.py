@@ -9,8 +9,7 @@ from typing import Self
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import for_multi30k
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048
@@ -267,6 +266,20 @@ def transformer_base_v3() -> TransformerHParams:
     """The base model of Tensor2Tensor from 1.5 on: transformer_base_v2 with beta_2 = 0.997."""
     # Its schedule, constant 2.0 * linear_warmup * rsqrt_decay * rsqrt_hidden_size, is the same formula as that of v2.
     return transformer_base_v2().replace(optimizer_adam_beta2=0.997)
+
+
+@register_hparams
+def transformer_tpu() -> TransformerHParams:
+    """Tensor2Tensor's base model for TPUs: transformer_base_v3 with Adafactor, steps of 2,048, up to 64 pieces."""
+    # What TPUs alone needed, batches of one shape and one mask of dropout for several positions, is left out.
+    return transformer_base_v3().replace(
+        optimizer="adafactor",
+        learning_rate_schedule="rsqrt_decay",
+        learning_rate=1.0,
+        learning_rate_warmup_steps=10_000,
+        batch_size=2048,
+        max_length=64,
+    )
 
 
 @register_hparams

@@ -5,7 +5,7 @@ base model, except for values chosen on section 22: dropout, learning rate and b
 are those runs as far as they were published. All decode with beam 21, alpha 0.3 and outputs up to input + 300.
 """
 
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_big
 from t2t.registry import register_hparams
 

@@ -4,7 +4,7 @@ Convolutions make a vector of 40 ms of sound, see `t2t.layers.modalities.audio`;
 see `t2t.layers.modalities.spec_augment`.
 """
 
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_tiny
 from t2t.registry import register_hparams
 
@@ -28,6 +28,20 @@ def transformer_librispeech() -> TransformerHParams:
         input_modality="spec_augment_audio",
         max_length=512,  # bytes of a transcript, as the problems keep them
         batch_size=20_000,  # 200 s of sound, about the 16 sentences of Tensor2Tensor's set
+    )
+
+
+@register_hparams
+def transformer_librispeech_v1() -> TransformerHParams:
+    """transformer_librispeech with 5+3 layers, d 256, d_ff 1024, 4 heads, dropout 0.1."""
+    return transformer_librispeech().replace(
+        num_encoder_layers=5,
+        num_decoder_layers=3,
+        hidden_size=256,
+        filter_size=1024,
+        num_heads=4,
+        layer_prepostprocess_dropout=0.1,
+        relu_dropout=0.1,
     )
 
 

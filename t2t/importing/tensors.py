@@ -1,11 +1,12 @@
-"""The tensors of a foreign file, each of which must be used or marked as not needed."""
+"""The tensors of a foreign file, each of which must be used or marked as not needed, and the weights made of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few
+from t2t.export.huggingface.mapping import Kind, MappedModule
 
 
 class Tensors:
@@ -104,3 +105,16 @@ class Tensors:
                 f"{first_few(left, ', ')}; this network cannot be imported"
             )
         return self._unused
+
+
+def take_parts(tensors: Tensors, parts: Iterable[MappedModule]) -> Arrays:
+    """Returns the weights by our paths; raises as `Tensors.take`."""
+    weights: Arrays = {}
+    for part in parts:
+        if part.kind == Kind.TABLE:
+            weights[part.ours] = tensors.take(f"{part.theirs}.weight")
+        elif part.kind == Kind.NORM:
+            weights |= tensors.norm(part.theirs, part.ours)
+        else:
+            weights |= tensors.linear(part.theirs, part.ours)
+    return weights

@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 
 from t2t.decoding.result import SearchResult
+from t2t.inference.backend import inputs_signature
 from t2t.inference.backend_choice import inference_backend
-from t2t.inference.signatures import inputs_signature
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind

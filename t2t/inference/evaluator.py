@@ -13,10 +13,9 @@ from keras import ops
 
 from t2t.data.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.inference.backend import ModelFunction
+from t2t.inference.backend import ModelFunction, batch_signature
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
-from t2t.inference.signatures import batch_signature
 from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced

@@ -1,4 +1,7 @@
-"""Decodes and scores with the model itself, on all of its devices."""
+"""Decodes and scores with the model itself, on all of its devices.
+
+Legend: B rows of a batch, T target length.
+"""
 
 import functools
 import itertools
@@ -6,22 +9,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
+import keras
 import numpy as np
 
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
+from t2t.inference.backend import ModelFunction, inputs_signature
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
-from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, row_sizes
-from t2t.inference.scoring import Scorer
+from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, positions_in, row_sizes
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import INPUTS, TARGETS
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 
@@ -139,3 +144,39 @@ class ModelEngine(Engine):
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))
+
+
+class Scorer:
+    """Scores targets given their sources, or by themselves if the model has no inputs."""
+
+    def __init__(self, model: SequenceModel, jobs: Jobs):
+        self._model, self._jobs = model, jobs
+
+    @functools.cached_property
+    def _log_probs(self) -> ModelFunction:
+        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
+        if self._model.spec.inputs is not None:
+            signature[INPUTS] = inputs_signature(self._model)
+        return inference_backend().model_function(
+            self._model, lambda features: self._model.score_targets(features).log_probs, [signature]
+        )
+
+    def __call__(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Yields indices of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
+        has_inputs = self._model.spec.inputs is not None
+        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
+        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
+        log_probs = self._log_probs
+
+        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+            indices, _ = batch
+            features = {TARGETS: padded([targets[i] for i in indices])}
+            if has_inputs:
+                features[INPUTS] = padded([sources[i] for i in indices])
+            with memory_errors(features[TARGETS], 1):
+                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
+            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
+
+        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))

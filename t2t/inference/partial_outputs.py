@@ -3,6 +3,7 @@
 Legend: N rows of the text, K beams, T tokens.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,14 +13,14 @@ from keras import ops
 from t2t.decoding.beam_search import BeamProgress
 from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.hypothesis import blank_output
+from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import memory_errors, padded
-from t2t.inference.translator import Hypothesis, Translator
+from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
-from t2t.specs.constants import TARGETS
+from t2t.specs.constants import EOS_ID, TARGETS
 
 
 class PartialOutputs(NamedTuple):
@@ -46,9 +47,13 @@ def partial_outputs(
     sentence_seed: int = 0,
     prefix: Sequence[int] = (),
     terms: OutputTerms | None = None,
+    stops: Sequence[str] = (),
     **changes: Any,
 ) -> Iterator[PartialOutputs]:
     """Yields the partial outputs of a text after each step of the search, and finally the complete ones.
+
+    The search ends early if every output holds one of `stops` or is complete. The last outputs then end where they are
+    certain, and have no scores.
 
     Args:
         translator: one that `has_partial_outputs`.
@@ -58,6 +63,8 @@ def partial_outputs(
         prefix: ids that the output begins with, without end of sequence; for a model without inputs, ids after the
             text.
         terms: constraints on the words of the output; None for none.
+        stops: texts after the first of which nothing of an output is read; for a model without inputs, in what follows
+            the text. In a beam search, they count if one output is requested.
         changes: fields of the decode hparams to change, and `seed`.
 
     Raises:
@@ -79,12 +86,27 @@ def partial_outputs(
     translator.check_min_length(request)
     encoder, (row,) = translator.problem.encoders[TARGETS], request.rows
     (begun,) = request.prefixes or [()]
+    given_text = "" if translator.has_inputs else encoder.decode(row)
     with memory_errors(padded([row]), settings.rows_per_sentence):
         for state in search.steps(row, begun, sentence_seed=sentence_seed, constraints=request.constraints):
+            rows = _certain_ids(state.progress)
+            texts = [encoder.certain_text(ids) for ids in rows]
+            stopped = [any(stop in text.removeprefix(given_text) for stop in stops) for text in texts]
+            if len(rows) == n_best and any(stopped) and all(map(_is_enough, stopped, rows)):
+                yield PartialOutputs(texts, [*map(_unscored, texts, rows)])
+                return
             # After every step, even without new text, so that the consumer can stop the search.
-            yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
+            yield PartialOutputs(texts, None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)
     yield PartialOutputs([one.text for one in hypotheses], hypotheses)
+
+
+def _is_enough(is_stopped: bool, ids: Sequence[int]) -> bool:
+    return is_stopped or EOS_ID in ids
+
+
+def _unscored(text: str, ids: Sequence[int]) -> Hypothesis:
+    return Hypothesis(text, tuple(ids), score=math.nan, log_prob=None)
 
 
 def _certain_ids(progress: Any) -> list[list[int]]:

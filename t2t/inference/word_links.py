@@ -1,14 +1,18 @@
-"""Links between words, from attention weights between tokens.
+"""Links between words, from attention weights between tokens; dictionaries, to replace unknown words by.
 
 Legend: T target length, S source length, V words of the output, W words of the input.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from t2t.errors import UserError
+from t2t.files.lines import split_columns
 from t2t.files.pharaoh import Links
+from t2t.files.source import LineSource
 from t2t.specs.constants import EOS_ID
 from t2t.text.encoder import TextEncoder
 
@@ -88,3 +92,25 @@ def renumber_links(links: Links, words: Sequence[str]) -> Links:
     return tuple(
         sorted((source, place) for source, target in links for place in range(starts[target], starts[target + 1]))
     )
+
+
+DICTIONARY_COLUMNS = ("word", "translation")
+
+
+def read_dictionary(path: str) -> dict[str, str]:
+    """Reads a file of words and translations, plain or gzip; if a word occurs twice, its first line counts.
+
+    Raises:
+        UserError: there is no such file, a line has other columns, or an entry is not for a single word.
+    """
+    source = LineSource(path)
+    found: dict[str, str] = {}
+    for number, line in enumerate(source.lines(Counter()), start=1):
+        word, translation = split_columns(line, DICTIONARY_COLUMNS, str(source), number)
+        if word.split() != [word]:
+            raise UserError(
+                f"{source}: line {number:,} begins with {word[:40]!r}; its first column is one word, without white "
+                f"space; correct the file"
+            )
+        found.setdefault(word, translation)
+    return found

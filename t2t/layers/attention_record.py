@@ -9,9 +9,8 @@ from typing import Any
 
 from keras import ops
 
-from t2t.layers.contexts import held
+from t2t.layers.contexts import entry_name, held
 from t2t.layers.masks import score_bias
-from t2t.layers.passes import entry_name
 
 Record = dict[str, list[Any]]
 """Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t.layers.contexts import custom_gradient
 from t2t.layers.dropout import random_keep
-from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import fold, split_blocks, stack
 from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
 from t2t.layers.products import float32_product

@@ -19,8 +19,8 @@ import keras
 from keras import ops
 
 from t2t.layers.beams import gather_beams, reorder_rows
+from t2t.layers.contexts import entry_name, names_of_passes
 from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
-from t2t.layers.passes import entry_name, names_of_passes
 
 
 class KeysValues(NamedTuple):
@@ -89,7 +89,7 @@ def layers_within(root: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def set_passes(root: keras.layers.Layer, passes: int) -> None:
-    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.passes`."""
+    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.contexts`."""
     for layer in caching_layers(root):
         layer.passes = passes
 

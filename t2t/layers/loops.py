@@ -8,8 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t.layers.contexts import held
-from t2t.layers.conversion import is_for_converters
+from t2t.layers.contexts import held, is_for_converters
 
 _are_counted = contextvars.ContextVar("loops_are_counted", default=False)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from t2t.layers.gradients import custom_gradient
+from t2t.layers.contexts import custom_gradient
 
 EPSILON = 1e-6
 """Default value added to the variance."""

@@ -129,7 +129,7 @@ def build_positions(
     """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others.
 
     Raises:
-        UserError: `words`, which needs a model that counts words, see `t2t.layers.word_counts`.
+        UserError: `words`, which needs a model that counts words, see `t2t.layers.words`.
     """
     if kind == "words":
         raise UserError("hparam positions=words: this model does not count words; choose other positions")

@@ -7,7 +7,7 @@ Legend: T and S rows of the operands, K the axis that is summed over.
 
 from keras import ops
 
-from t2t.layers.gradients import custom_gradient
+from t2t.layers.contexts import custom_gradient
 
 
 def float32_product(x_TK, y_SK):

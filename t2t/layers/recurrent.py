@@ -8,7 +8,7 @@ from keras import ops
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.recurrent_cells import CellState, build_cell
-from t2t.layers.residual import CompositeLayer
+from t2t.layers.residual import CompositeLayer, build_all
 
 
 class RecurrentLayer(CompositeLayer):
@@ -65,6 +65,13 @@ class RecurrentEncoder(CompositeLayer):
             for i in range(num_layers)
         ]
         self.dropouts = [Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers)]
+        self.width = width
+
+    def build(self, input_shape):
+        """Builds the bottom layer for inputs (B, S, C), the upper ones for D channels."""
+        for number, directions in enumerate(self.layers_):
+            build_all(directions, input_shape if number == 0 else (None, None, self.width))
+        build_all(self.dropouts, input_shape)
 
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns the top layer's hidden states (B, S, D), and the last CellState (B, D) of every layer.

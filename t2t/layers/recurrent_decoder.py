@@ -38,9 +38,14 @@ class RecurrentDecoder(keras.layers.Layer):
     Dropout acts on the inputs of every layer and on the output, not on what is fed back.
     """
 
-    def __init__(self, cell: str, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
+    def __init__(
+        self, cell: str, width: int, num_layers: int, attention: str | None, dropout: float, output_width: int = 0,
+        **kwargs,
+    ):  # fmt: skip
         super().__init__(autocast=False, **kwargs)  # keeps the given states of cells float32
         self.width, self.mechanism = width, attention
+        self.output_width = output_width or width
+        """Of W_c, where it differs from that of the layers; only with attention."""
         policy = self.dtype_policy
         self.cells = [CELLS[cell](width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
         self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
@@ -50,12 +55,14 @@ class RecurrentDecoder(keras.layers.Layer):
         """Builds every layer for inputs (B, T, C), the upper ones for D channels; kernels are Glorot uniform."""
         width = self.width
         self.cells[0].build(input_shape)
-        for layer in (*self.cells[1:], *self.dropouts):
+        for layer in (*self.cells[1:], *self.dropouts[:-1]):
             layer.build((None, width))
+        self.dropouts[-1].build((None, self.output_width))
         if self.attention is not None:
             self.attention.build((None, None, width))
-            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, self.cells[0].num_gates * width))
-            self.combine_kernel = self.add_weight(name="combine_kernel", shape=(2 * width, width))
+            fed = self.output_width if self.mechanism == "luong" else width
+            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(fed, self.cells[0].num_gates * width))
+            self.combine_kernel = self.add_weight(name="combine_kernel", shape=(2 * width, self.output_width))
 
     def memory(self, values_BSD, keep_BS) -> Memory | tuple[()]:
         """Prepares the encoder's output (B, S, D) for attention; returns () without attention."""
@@ -63,7 +70,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def start(self, layers: tuple[CellState, ...]) -> DecoderState:
         """Returns the state before the first step, from one state (N, D) per layer."""
-        return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
+        return DecoderState(layers, ops.zeros_like(layers[-1].hidden[:, : self.output_width]))
 
     def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
         """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states (B, D)."""

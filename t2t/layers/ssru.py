@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.gradients import custom_gradient
+from t2t.layers.contexts import custom_gradient
 from t2t.layers.loops import scan
 from t2t.layers.sizes import missing_to_multiple
 

@@ -37,6 +37,11 @@ def is_text_metric(name: str) -> bool:
     return name in METRICS
 
 
+def text_metrics(names: Iterable[str]) -> list[str]:
+    """Returns those of a problem's metrics that score decoded text; without any, accuracy_per_sequence."""
+    return [name for name in names if is_text_metric(name)] or ["accuracy_per_sequence"]
+
+
 def check_text_metric(name: str) -> None:
     """Raises UserError for a metric that cannot be computed from decoded text."""
     if not is_text_metric(name):
@@ -49,6 +54,16 @@ def check_text_metric(name: str) -> None:
 def reads_inputs(name: str) -> bool:
     """Returns whether a text metric also reads the inputs, by its parameter `sources`."""
     return "sources" in inspect.signature(METRICS.get(name)).parameters
+
+
+def check_references(names: Iterable[str]) -> None:
+    """Raises UserError for a text metric that reads one reference of a line only: it lacks `more_references`."""
+    for name in names:
+        if "more_references" not in inspect.signature(METRICS.get(name)).parameters:
+            raise UserError(
+                f"metric {name!r}: it reads one reference of each line, and several are given; name one, or score the "
+                f"file with t2t-bleu"
+            )
 
 
 def higher_is_better(name: str) -> bool:
@@ -74,21 +89,26 @@ def compute(
     references: Sequence[str],
     language: str = "",
     read_sources: Callable[[], Sequence[str]] | None = None,
+    more_references: Sequence[Sequence[str]] = (),
 ) -> dict[str, Score]:
     """Computes text metrics with their default options; returns the scores by name, in the order of `names`.
 
     Both sides are one string per line. `language` is the code of their language, empty if it is not known; metrics that
-    do not depend on it ignore it. `read_sources` returns the inputs, for metrics that read them.
+    do not depend on it ignore it. `read_sources` returns the inputs, for metrics that read them; `more_references` are
+    further references, each with a string for each line.
 
     Raises:
         UnknownNameError: no such metric.
-        UserError: a metric needs the model's predictions, there are no lines or unequal numbers of lines, or a metric
-            reads inputs and there are none; or its score says that smaller values are better, and it does not.
+        UserError: a metric needs the model's predictions; there are no lines or unequal numbers of lines; a metric
+            reads inputs and there are none, or one reference and there are several; or its score says that smaller
+            values are better, and it does not.
     """
     names = list(names)
     for name in names:
         check_text_metric(name)
         check_lines(name, hypotheses, references)
+    if more_references:
+        check_references(names)
     scores = {}
     for name in names:
         metric = METRICS.get(name)
@@ -96,6 +116,8 @@ def compute(
         options: dict[str, Any] = {"language": language} if by_language else {}
         if reads_inputs(name):
             options["sources"] = _sources(name, read_sources, len(references))
+        if more_references:
+            options["more_references"] = more_references
         with plugin_errors(metric, "failed"):
             score = metric(hypotheses, references, **options)
         scores[name] = _with_direction(name, _checked(metric, score))

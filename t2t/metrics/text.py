@@ -24,7 +24,13 @@ _CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
 
 
 @register_metric("bleu")
-def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "", **options: Any) -> Score:
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str = "",
+    more_references: Sequence[Sequence[str]] = (),
+    **options: Any,
+) -> Score:
     """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
 
     `language`, the code of both sides' language, chooses the tokenizer, see `bleu_tokenizer`. Options are sacreBLEU's,
@@ -36,7 +42,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
         MachineError: the model of a tokenizer such as `flores200`, which sacreBLEU downloads, cannot be had.
     """
     options = {"tokenize": bleu_tokenizer(language), **options}
-    scored, signature = _sacrebleu("bleu", BLEU, hypotheses, references, options)
+    scored, signature = _sacrebleu("bleu", BLEU, hypotheses, (references, *more_references), options)
     detail = {
         "precisions": list(scored.precisions),
         "brevity_penalty": scored.bp,
@@ -47,42 +53,52 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "
 
 
 @register_metric("chrf")
-def chrf(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+def chrf(
+    hypotheses: Sequence[str], references: Sequence[str], more_references: Sequence[Sequence[str]] = (), **options: Any
+) -> Score:
     """Character n-gram F-score, from 0 to 100: Popovic 2015, as sacreBLEU computes it.
 
     Arguments and errors are those of `bleu`, except for the language; `word_order=2` gives chrF++.
     """
-    scored, signature = _sacrebleu("chrf", CHRF, hypotheses, references, options)
+    scored, signature = _sacrebleu("chrf", CHRF, hypotheses, (references, *more_references), options)
     return Score("chrf", scored.score, signature, text=str(scored))
 
 
 @register_metric("chrf_plus_plus")
-def chrf_plus_plus(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+def chrf_plus_plus(
+    hypotheses: Sequence[str], references: Sequence[str], more_references: Sequence[Sequence[str]] = (), **options: Any
+) -> Score:
     """chrF++, from 0 to 100: chrF that counts words and pairs of words, too (Popovic 2017), as sacreBLEU computes it.
 
     Arguments and errors are those of `chrf`.
     """
-    return dataclasses.replace(chrf(hypotheses, references, **{"word_order": 2, **options}), name="chrf_plus_plus")
+    score = chrf(hypotheses, references, more_references, **{"word_order": 2, **options})
+    return dataclasses.replace(score, name="chrf_plus_plus")
 
 
 @register_metric("ter")
 @lower_is_better
-def ter(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+def ter(
+    hypotheses: Sequence[str], references: Sequence[str], more_references: Sequence[Sequence[str]] = (), **options: Any
+) -> Score:
     """Translation edit rate in percent, 0 or more: Snover et al. 2006, as sacreBLEU computes it.
 
     Words put in, left out, replaced or moved with their neighbours, as a percentage of the references' words. Options
     are sacreBLEU's, e.g. `normalized=True`, `case_sensitive=True`; errors are those of `bleu`.
     """
-    scored, signature = _sacrebleu("ter", TER, hypotheses, references, options)
+    scored, signature = _sacrebleu("ter", TER, hypotheses, (references, *more_references), options)
     detail = {"edits": scored.num_edits, "reference_length": scored.ref_length}
     return Score("ter", scored.score, signature, higher_is_better=False, detail=detail, text=str(scored))
 
 
 @register_metric("accuracy_per_sequence")
-def accuracy_per_sequence(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Fraction of lines, from 0 to 1, that equal their reference character for character."""
-    check_lines("accuracy_per_sequence", hypotheses, references)
-    equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+def accuracy_per_sequence(
+    hypotheses: Sequence[str], references: Sequence[str], more_references: Sequence[Sequence[str]] = ()
+) -> Score:
+    """Fraction of lines, from 0 to 1, that equal their reference, or one of them, character for character."""
+    for lines in (references, *more_references):
+        check_lines("accuracy_per_sequence", hypotheses, lines)
+    equal = sum(line in right for line, *right in zip(hypotheses, references, *more_references, strict=True))
     detail = {"equal": equal, "lines": len(references)}
     return Score("accuracy_per_sequence", equal / len(references), detail=detail)
 
@@ -105,15 +121,17 @@ def _unknown(asked: str, name: str, known: list[str]) -> UnknownNameError:
 
 
 def _sacrebleu(
-    name: str, metric_class: type, hypotheses: Sequence[str], references: Sequence[str], options: dict[str, Any]
+    name: str,
+    metric_class: type,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    options: dict[str, Any],
 ) -> tuple[Any, str]:
-    """Returns sacreBLEU's score object and signature."""
-    all_references = [references, *options.get("more_references", ())]
-    for lines in all_references:
+    """Returns sacreBLEU's score object and signature; `references` are one or several sides."""
+    for lines in references:
         check_lines(name, hypotheses, lines)
-    own = {option: value for option, value in options.items() if option != "more_references"}
-    metric = sacrebleu_metric(name, metric_class, own)
-    scored = metric.corpus_score(list(hypotheses), [list(lines) for lines in all_references])
+    metric = sacrebleu_metric(name, metric_class, options)
+    scored = metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
     return scored, str(metric.get_signature())
 
 

@@ -22,7 +22,7 @@ from t2t.layers.beams import reorder_rows
 from t2t.layers.cache import CachingLayer, layers_within
 from t2t.layers.costs import Costed, without_costs
 from t2t.layers.dropout import SeededLayer
-from t2t.layers.losses import token_weights
+from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
@@ -32,7 +32,6 @@ from t2t.layers.modalities.selection import (
     shared_member,
 )
 from t2t.layers.modalities.tokens import TokenSoftmax
-from t2t.layers.target_scores import TargetScores
 from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin, plugin_errors
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec

@@ -12,8 +12,7 @@ from typing import Any
 
 from keras import ops
 
-from t2t.layers.losses import token_weights
-from t2t.layers.target_scores import TargetScores, score_logits
+from t2t.layers.losses import TargetScores, score_logits, token_weights
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind

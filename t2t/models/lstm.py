@@ -100,3 +100,22 @@ class LstmSeq2seqAttention(LstmSeq2seq):
     """Sequence to sequence with LSTMs and attention, Bahdanau's or Luong's."""
 
     hparams_class = LstmAttentionHParams
+
+
+@register_model
+class LstmSeq2seqAttentionBidirectionalEncoder(LstmSeq2seqAttention):
+    """Sequence to sequence with LSTMs and attention: `hidden_size` units read each way, and twice as many write.
+
+    Tensor2Tensor's model of this name. Words and what the output layer reads have `hidden_size` numbers; in
+    `lstm_seq2seq_attention` with `encoder_direction=bidirectional`, each direction has half of the units.
+    """
+
+    def build_stacks(self, hparams: Any) -> tuple[RecurrentEncoder, RecurrentDecoder]:
+        """Returns encoder and decoder; see the base class."""
+        wide = hparams.replace(hidden_size=2 * hparams.hidden_size, encoder_direction="bidirectional")
+        return super().build_stacks(wide)
+
+    def _build_decoder(self, hparams: Any, name: str) -> RecurrentDecoder:
+        sizes = (hparams.cell, 2 * self.hparams.hidden_size, hparams.num_hidden_layers)
+        how = (hparams.attention_mechanism, hparams.dropout, self.hparams.hidden_size)
+        return RecurrentDecoder(*sizes, *how, dtype=self.dtype_policy, name=name)

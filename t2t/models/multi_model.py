@@ -1,30 +1,72 @@
 """The MultiModel, in the order of section 2 of Kaiser et al., *One Model To Learn Them All* (2017, arXiv:1706.05137).
 
-Sections 2.1 (convolutional blocks), 2.2 (attention blocks), 2.3 (mixtures of experts) and 2.5 (modalities, which
-every model has) are layers of their own; this file is section 2.4: encoder, mixer and decoder.
+This file has the attention blocks (section 2.2) and encoder, mixer and decoder (section 2.4). Convolutional blocks
+(section 2.1), mixtures of experts (section 2.3) and modalities (section 2.5) are layers that other models have, too.
 
-Legend: B batch, S source length, T target length, D width, N rows decoded together.
+Legend: B batch, S source length, T target length, D width, H heads, N rows decoded together.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras import ops
 
 from t2t.hparams.multi_model import MultiModelHParams
-from t2t.layers.cache import StepCache
+from t2t.layers.attention import MultiHeadAttention
+from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.experts import Experts
-from t2t.layers.multi_attention import Memory, MultiAttention
+from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.separable_convolution import Separability
-from t2t.layers.slice_modules import ConvModule
+from t2t.layers.slice_modules import ConvModule, MixedTarget
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
+
+
+class BlockMemory(NamedTuple):
+    """An encoded source, as a block attends to it."""
+
+    source: KeysValues
+    """(B, H, S, D / H) each."""
+    keep: Any
+    """(B, S) bool, True at data."""
+
+
+class MultiAttention(MixedTarget):
+    """SliceNet's block, extended: two steps mix the target, which attends to itself and then to a source.
+
+    m = ConvStep(ConvStep(target + timing)),  q = m + SelfAttention(m),  Attention(q, K source, V source)
+
+    Windows and self-attention are causal. For targets of one position (`is_single`, always without `attends_itself`),
+    q = m.
+    """
+
+    def __init__(self, width: int, heads: int, attends_itself: bool, **kwargs):
+        super().__init__(width, [Separability()] * 2, **kwargs)
+        policy, channels = self.dtype_policy, (width, heads, width, width, 0.0, False)
+        self.self_attention: Any = None
+        if attends_itself:
+            self.self_attention = MultiHeadAttention(*channels, span=CAUSAL, dtype=policy, name="self_attention")
+        self.source_attention = MultiHeadAttention(*channels, dtype=policy, name="source_attention")
+
+    def memory(self, source_BSD, keep_BS) -> BlockMemory:
+        """Returns the source (B, S, D) as keys and values, each by a pointwise convolution."""
+        return BlockMemory(self.source_attention.keys_values(source_BSD), keep_BS)
+
+    def call(self, x, memory: BlockMemory, is_single: bool = False, cache: StepCache | None = None):
+        """Returns the output of attention to the source, (B, T, D), or with a cache (N, D).
+
+        `is_single`: targets have only one position.
+        """
+        mixed = self.mixed(x, cache=cache)
+        if not is_single:
+            mixed = mixed + self.self_attention(mixed, cache=cache)
+        return self.source_attention(mixed, memory=memory.source, keep=keys_keep(memory.keep), cache=cache)
 
 
 @register_model
@@ -74,7 +116,7 @@ class MultiModel(EncoderDecoder):
             x_B1D = self._run_decoder(x_B1D, encoded, seed=seed)
         return with_costs(x_B1D[:, 0], costs)
 
-    def encode(self, features: dict[str, Any], seed=None) -> tuple[Memory, ...]:
+    def encode(self, features: dict[str, Any], seed=None) -> tuple[BlockMemory, ...]:
         """Returns the encoder's output for every attention block."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
@@ -86,7 +128,7 @@ class MultiModel(EncoderDecoder):
             x_BSD = module(x_BSD, keep_BS, seed=seed)
         return tuple(block.attention.memory(x_BSD, keep_BS) for block in self._decoder_blocks)
 
-    def decode(self, ids, encoded: tuple[Memory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
+    def decode(self, ids, encoded: tuple[BlockMemory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; the input of the first position is the problem's command."""
         position_T = ops.arange(ops.shape(ids)[1]) if cache is None else ops.reshape(cache.position, (1,))
         x = ops.where(ops.equal(position_T, 0)[:, None], self._command(), self.target_embedding.before(ids, seed=seed))
@@ -99,7 +141,9 @@ class MultiModel(EncoderDecoder):
     def _command(self):
         return ops.cast(ops.convert_to_tensor(self.command.vector), self.compute_dtype)
 
-    def _run_decoder(self, x, encoded: tuple[Memory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
+    def _run_decoder(
+        self, x, encoded: tuple[BlockMemory, ...], keep_BT=None, cache: StepCache | None = None, seed=None
+    ):
         middle = (len(self.decoder) + 1) // 2
         for i, (block, memory) in enumerate(zip(self._decoder_blocks, encoded, strict=True)):
             x = block(x, memory, is_single=not self.autoregressive, cache=cache, seed=seed)
@@ -143,7 +187,7 @@ class AttentionBlock(CompositeLayer):
         sizes = (hparams.hidden_size, hparams.num_heads)
         self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
 
-    def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):
+    def call(self, x, memory: BlockMemory, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.block(x, cache=cache, seed=seed) + self.attention(x, memory, is_single=is_single, cache=cache)
 
@@ -157,7 +201,7 @@ class Mixer(CompositeLayer):
         self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
         self.blocks = [build_block(hparams, causal=True, name=f"block_{i}", dtype=policy) for i in range(2)]
 
-    def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):
+    def call(self, x, memory: BlockMemory, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         x = x + self.attention(x, memory, is_single=is_single, cache=cache)
         for module in self.blocks:

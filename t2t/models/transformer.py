@@ -21,13 +21,12 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
-from t2t.layers.next_word import NextWord
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import Positions, build_positions
-from t2t.layers.relative_bias import RelativeBias
+from t2t.layers.relative_positions import RelativeBias
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
-from t2t.layers.word_counts import WordCounts, word_starts_of
+from t2t.layers.words import NextWord, WordCounts, word_starts_of
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

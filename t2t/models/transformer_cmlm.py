@@ -17,12 +17,11 @@ from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.cache import StepCache
-from t2t.layers.losses import token_weights
+from t2t.layers.dropout import GivenSeed, SeededLayer
+from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.modalities.class_label import ClassLabel
 from t2t.layers.residual import Residual, build_all
-from t2t.layers.target_scores import TargetScores
-from t2t.layers.token_masks import TokenMasks
 from t2t.models.transformer import (
     Decoder,
     DecoderLayer,
@@ -35,8 +34,33 @@ from t2t.registry import register_model
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
+_LAST = 2**31 - 1
+"""Larger than every random number."""
 
-class Encoded(NamedTuple):
+
+class TokenMasks(SeededLayer):
+    """Chooses n of the N words of each row uniformly, n itself being uniform from 1 to N."""
+
+    def call(self, is_word_BT, seed=None):
+        """Returns which words are masked, (B, T) bool, under `seed` (2,) int; all of them where seed is None.
+
+        `is_word_BT` (B, T) bool tells words from padding and end of sequence.
+        """
+        if seed is None:
+            return is_word_BT
+        rows, width = ops.shape(is_word_BT)
+        # Integers, which XLA draws like TensorFlow.
+        drawn = keras.random.randint(
+            (rows, width + 1), -(2**31), _LAST, dtype="int32", seed=GivenSeed(self.own_seed(seed))
+        )
+        words_B = ops.sum(ops.cast(is_word_BT, "int32"), axis=1)
+        share_B = ops.cast(drawn[:, 0], "float32") * 2.0**-32 + 0.5
+        count_B = ops.minimum(1 + ops.cast(share_B * ops.cast(words_B, "float32"), "int32"), words_B)
+        order_BT = ops.argsort(ops.where(is_word_BT, drawn[:, 1:], _LAST), axis=1)
+        return ops.cast(ops.argsort(order_BT, axis=1), "int32") < count_B[:, None]
+
+
+class EncodedWithLength(NamedTuple):
     """The encoded source sentences."""
 
     source: Source
@@ -104,15 +128,15 @@ class TransformerCmlm(Transformer):
         return CmlmDecoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the source as `Encoded`; the LENGTH token comes before its words (section 2.3)."""
+        """Returns the source as `EncodedWithLength`; the LENGTH token comes before its words (section 2.3)."""
         x_BSD, keep_BS = self.embed_source(features[INPUTS], seed=seed)
         rows, _, width = ops.shape(x_BSD)
         token_B1D = ops.broadcast_to(ops.cast(self.length_token, x_BSD.dtype), (rows, 1, width))
         read_BS = ops.concatenate([ops.ones((rows, 1), "bool"), keep_BS], axis=1)
         x_BSD = self.encoder(ops.concatenate([token_B1D, x_BSD], axis=1), read_BS, seed=seed)
-        return Encoded(self.decoder.read_source(x_BSD[:, 1:], keep_BS), x_BSD[:, 0])
+        return EncodedWithLength(self.decoder.read_source(x_BSD[:, 1:], keep_BS), x_BSD[:, 0])
 
-    def length_log_probs(self, encoded: Encoded):
+    def length_log_probs(self, encoded: EncodedWithLength):
         """Returns the log-probability of each number of words from 0 on, (B, L) float32."""
         return ops.log_softmax(self.length_top(encoded.length), axis=-1)
 
@@ -121,7 +145,7 @@ class TransformerCmlm(Transformer):
 
         Args:
             ids: (B, T) int32, end of sequence included; PAD_ID at masked positions.
-            encoded: an `Encoded`.
+            encoded: an `EncodedWithLength`.
             keep_BT: bool, True at all positions up to the end of sequence.
             cache: unused, as there are no decoding steps.
             seed: of dropout.

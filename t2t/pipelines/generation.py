@@ -18,10 +18,9 @@ from typing import Any
 from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
 from t2t.data.digests import digest_shard
 from t2t.data.duplicates import find_duplicates
-from t2t.data.generate import finish, kept_where_useful, open_plan
+from t2t.data.generate import ReadingProgress, finish, kept_where_useful, open_plan
 from t2t.data.manifest import Manifest
 from t2t.data.plan import WORK, GenerationPlan, describe_differences, identify
-from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import generate_shard, shard_folder
 from t2t.data.verdicts import digest_folder
 from t2t.errors import UserError

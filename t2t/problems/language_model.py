@@ -10,6 +10,11 @@ a paragraph or heading, with the words as in the files (`wiki.train.tokens` and 
 papers also count the ends of empty lines, which are left out here. Source: Merity et al. 2016, "Pointer sentinel
 mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
 
+`languagemodel_ptb10k` and `languagemodel_ptb_characters`: the Penn Treebank's Wall Street Journal in 10,000 words, a
+sentence a line, from `ptb.train.txt` and so on; 0.9 million words. Source: Marcus et al. 1993, in the form of Mikolov
+et al. 2010, "Recurrent neural network based language model" (`simple-examples.tgz`). Licence: of the Linguistic Data
+Consortium.
+
 `languagemodel_lm1b32k`: 30 million sentences of news in shuffled order. Source: Chelba et al. 2013, "One
 billion word benchmark" (arXiv:1312.3005), its own folder or TensorFlow Datasets (`lm1b`). Their dev and test splits
 differ, so scores are not comparable: of the folder, dev and test are held-out files 1 and 0 of 50; of TensorFlow
@@ -75,13 +80,15 @@ class LanguagemodelFiles(SplitFiles, Text2Self):
 
 
 class Wikitext(Text2Self):
-    """Base class of both sizes of WikiText."""
+    """Base class of both sizes of WikiText, and of other texts in three files."""
 
     splits = (TRAIN, DEV, TEST)
     vocab_kind = "token"
     max_length = _LONGEST
     folder: ClassVar[str] = ""
     """Folder under `--tmp_dir` in which the files are looked for."""
+    files: ClassVar[tuple[str, ...]] = ("{folder}/wiki.{word}.tokens", "{folder}/{word}.txt")
+    """Possible names of the file of a split, of which `word` is train, valid or test."""
 
     def __init__(self, **options: Any):
         super().__init__(**options)
@@ -115,8 +122,7 @@ class Wikitext(Text2Self):
 
     def _names(self, split: str) -> list[str]:
         word = {TRAIN: "train", DEV: "valid", TEST: "test"}[split]
-        files = [f"wiki.{word}.tokens", f"{word}.txt"]
-        return [f"{self.folder}/{file}{end}" for file in files for end in ("", ".gz")]
+        return [file.format(folder=self.folder, word=word) + end for file in self.files for end in ("", ".gz")]
 
     def _file(self, tmp_dir: Path, split: str) -> Path | None:
         return find_first_existing(tmp_dir, self._names(split))
@@ -144,6 +150,23 @@ class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
     """Articles of Wikipedia (WikiText-103, 540 million bytes)."""
 
     vocab_kind, max_length = "byte", 4096
+
+
+@register_problem("languagemodel_ptb10k")
+class LanguagemodelPtb10k(Wikitext):
+    """Sentences of the Wall Street Journal (Penn Treebank, 0.9 million words of 10,000)."""
+
+    folder = "simple-examples/data"
+    files = ("{folder}/ptb.{word}.txt", "ptb.{word}.txt")
+    vocab_size = 10_001
+    """Its 9,998 words, and the ids of padding, end of sequence and unknown words."""
+
+
+@register_problem("languagemodel_ptb_characters")
+class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
+    """Sentences of the Wall Street Journal (Penn Treebank, 5 million bytes)."""
+
+    vocab_kind = "byte"
 
 
 @register_problem("languagemodel_lm1b32k")
@@ -193,6 +216,13 @@ class LanguagemodelLm1b32k(Text2Self):
     def _files(self, tmp_dir: Path, split: str) -> list[Path]:
         folder, pattern = _LM1B_PARTS[split]
         return sorted((Path(tmp_dir) / _LM1B / folder).glob(pattern))
+
+
+@register_problem("languagemodel_lm1b8k")
+class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
+    """Sentences of news (One Billion Word, 30 million sentences, 8k pieces)."""
+
+    vocab_size = 2**13
 
 
 @register_problem("languagemodel_lm1b_characters")

@@ -5,8 +5,9 @@ One instance:
     targets  FORGOTTEN TOO THE NAME GILLIAN THE LOVELY CAPTIVE
 
 `librispeech` trains on all of it and is evaluated on the clean and the noisier parts; `librispeech_clean` uses only the
-clean ones, and `librispeech_clean_small` trains on the first 100 hours of these. The few training examples of more than
-20 seconds are dropped. The stored data takes 230 MB per hour of speech.
+clean ones, and `librispeech_clean_small` trains on the first 100 hours of these; `librispeech_noisy` uses only the
+noisier ones. `librispeech_train_full_test_clean` and `_test_other` train on all and are evaluated on one of them. The
+few training examples of more than 20 seconds are dropped. The stored data takes 230 MB per hour of speech.
 Source: Panayotov et al. 2015, "LibriSpeech: An ASR corpus based on public domain audio books",
 https://www.openslr.org/12; its own folder (WAV files of the same names are accepted), or TensorFlow Datasets
 (`librispeech`). Licence: CC BY 4.0.
@@ -34,6 +35,7 @@ _TRANSCRIPTS = "*/*/*.trans.txt"
 _TRANSCRIPTS_PER_SHARD = 20
 """Files of transcripts in a shard; each has about fifty recordings."""
 _ENDS = (".wav", ".flac")
+_NOISY = {TRAIN: ("train-other-500",), DEV: ("dev-other",), TEST: ("test-other",)}
 _CLEAN = {TRAIN: ("train-clean-100", "train-clean-360"), DEV: ("dev-clean",), TEST: ("test-clean",)}
 
 
@@ -43,9 +45,7 @@ class Librispeech(Speech2Text):
 
     splits = (TRAIN, DEV, TEST)
     parts: ClassVar[Mapping[str, Sequence[str]]] = {
-        TRAIN: (*_CLEAN[TRAIN], "train-other-500"),
-        DEV: ("dev-clean", "dev-other"),
-        TEST: ("test-clean", "test-other"),
+        split: (*_CLEAN[split], *_NOISY[split]) for split in (TRAIN, DEV, TEST)
     }
     """By split, the parts of the corpus."""
 
@@ -141,3 +141,24 @@ class LibrispeechCleanSmall(Librispeech):
     """English read from books, the first of the clean parts (LibriSpeech, 100 hours)."""
 
     parts = {**_CLEAN, TRAIN: ("train-clean-100",)}
+
+
+@register_problem
+class LibrispeechNoisy(Librispeech):
+    """English read from books, the noisier parts (LibriSpeech, 500 hours)."""
+
+    parts = _NOISY
+
+
+@register_problem
+class LibrispeechTrainFullTestClean(Librispeech):
+    """English read from books (LibriSpeech, 960 hours), evaluated on the clean parts."""
+
+    parts = {**_CLEAN, TRAIN: Librispeech.parts[TRAIN]}
+
+
+@register_problem
+class LibrispeechTrainFullTestOther(Librispeech):
+    """English read from books (LibriSpeech, 960 hours), evaluated on the noisier parts."""
+
+    parts = {**_NOISY, TRAIN: Librispeech.parts[TRAIN]}

@@ -90,7 +90,7 @@ _PAIRS = (
     _Pair("es", "Spanish", 2013, ("8k", "32k", "characters")),
     _Pair("et", "Estonian", 2018, ("32k", "characters")),
     _Pair("ro", "Romanian", 2016, ("8k", "32k", "characters")),
-    _Pair("zh", "Chinese", 2017, ("32k",), shared=False),
+    _Pair("zh", "Chinese", 2017, ("8k", "32k"), shared=False),
 )
 
 

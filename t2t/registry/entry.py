@@ -33,3 +33,7 @@ class Entry(Generic[T]):
     value: T | None
     """The registered object; None while its module has only been read, not imported."""
     alias_of: str = ""
+    module: str = ""
+    """Module whose import gives the value; of an entry that was read from source."""
+    attribute: str = ""
+    """Name of the value in that module."""

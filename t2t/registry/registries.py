@@ -5,6 +5,8 @@ from typing import Any
 from t2t.registry import tensor2tensor
 from t2t.registry.registry import Registry
 
+_CLASSICS = "t2t.models.classics"
+
 PROBLEMS: Registry[Any] = Registry(
     "problem",
     "t2t.problems",
@@ -18,6 +20,7 @@ MODELS: Registry[Any] = Registry(
     "t2t.models",
     bases=("t2t.models.base.SequenceModel",),
     read_source=True,
+    model_files=_CLASSICS,
     aliases=tensor2tensor.models.ALIASES,
     missing=tensor2tensor.models.MISSING,
 )
@@ -25,6 +28,7 @@ HPARAMS: Registry[Any] = Registry(
     "hparams",
     "t2t.hparams",
     bases=(),
+    model_files=_CLASSICS,
     aliases=tensor2tensor.hparams.ALIASES,
     missing=tensor2tensor.hparams.MISSING,
     families=tensor2tensor.hparams.FAMILIES,

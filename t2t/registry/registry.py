@@ -35,6 +35,7 @@ class Registry(Generic[T]):
         bases: dotted names of classes from one of which a registered class must derive; empty if functions are
             registered; None to allow any object.
         read_source: list built-ins by reading their source, because importing them is slow.
+        model_files: package of files with hparams sets and a network each, whose names are also read from source.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
         aliases: other names of built-ins.
         missing: names of Tensor2Tensor that do not exist here -> what to use instead, empty if nothing is close.
@@ -48,6 +49,7 @@ class Registry(Generic[T]):
         *,
         bases: tuple[str, ...] | None = None,
         read_source: bool = False,
+        model_files: str = "",
         reserved_suffixes: tuple[str, ...] = (),
         aliases: Mapping[str, str] | None = None,
         missing: Mapping[str, str] | None = None,
@@ -57,8 +59,10 @@ class Registry(Generic[T]):
         self.plugin_hint = "to load your own, pass --t2t_usr_dir"
         """What to do about a name that a plug-in should have registered."""
         self._bases = bases
-        self._package = package
-        self._read_source = read_source
+        self.package = package
+        """Dotted name of the package of the built-ins."""
+        self._packages = {package: read_source} | ({model_files: True} if model_files else {})
+        """Dotted name -> whether its modules are read instead of imported."""
         self._reserved_suffixes = reserved_suffixes
         self._aliases = dict(aliases or {})
         self._missing = dict(missing or {})
@@ -91,6 +95,15 @@ class Registry(Generic[T]):
         """Makes `name` another name of `target`; listings show it as such."""
         self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
 
+    def announce(self, entries: Sequence[Entry[T]]) -> None:
+        """Adds names that were read from the source of a module, which is imported when one of them is looked up."""
+        for entry in entries:
+            known = self._entries.get(entry.name)
+            if known is not None and known.origin.rpartition(":")[0] == entry.origin.rpartition(":")[0]:
+                self._entries[entry.name] = entry  # the module is imported again
+            else:
+                self._insert(entry)
+
     def say_missing(self, name: str, advice: str) -> None:
         """Sets what is said where `name`, which cannot be registered, is asked for."""
         self._missing[name] = advice
@@ -114,7 +127,8 @@ class Registry(Generic[T]):
         if found.alias_of:
             return self.entry(found.alias_of)
         if found.value is None:
-            importlib.import_module(self._module_of(found))
+            # Using its name runs a network that was left when the file's hparams sets were imported.
+            getattr(importlib.import_module(found.module), found.attribute)
             found = self._entries[name]
         return found
 
@@ -241,31 +255,29 @@ class Registry(Generic[T]):
             return
         self._built_ins_read = True  # set before the modules run, as they may look up names
         try:
-            self._read_package()
+            for package, read_source in self._packages.items():
+                self._read_package(package, read_source)
+            for alias, target in self._aliases.items():
+                self.alias(alias, target)
         except BaseException:
             self._built_ins_read = False  # so that the next call fails too, instead of returning half of the names
             raise
 
-    def _read_package(self) -> None:
-        top, *rest = self._package.split(".")
+    def _read_package(self, package: str, read_source: bool) -> None:
+        top, *rest = package.split(".")
         spec = importlib.util.find_spec(top)
         assert spec is not None, f"{top} is a package"
         assert spec.submodule_search_locations, f"{top} is a package"
         folder = Path(spec.submodule_search_locations[0], *rest)  # not imported, nor its parents: that may be slow
         for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
-            dotted = f"{self._package}.{module.name}"
-            if not self._read_source or dotted in sys.modules:
+            dotted = f"{package}.{module.name}"
+            if dotted in self._packages:
+                continue
+            if not read_source or dotted in sys.modules:
                 importlib.import_module(dotted)
                 continue
             file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
-            for entry in read_registrations(folder / file, f"register_{self.kind}"):
-                self._insert(entry)
-        for alias, target in self._aliases.items():
-            self.alias(alias, target)
-
-    def _module_of(self, entry: Entry[T]) -> str:
-        path = Path(entry.origin.rpartition(":")[0])
-        return f"{self._package}.{path.parent.name if path.stem == '__init__' else path.stem}"
+            self.announce(read_registrations(folder / file, f"register_{self.kind}", dotted))
 
 
 def _caller() -> str:

@@ -1,29 +1,45 @@
 """Imports a folder as a package, and unloads it so that it can be imported again.
 
 Its modules are named `t2t_usr_dir_<digest of the path>.<module>`, so that two folders of the same name do not collide.
+
+A model's file may hold its hparams sets first, then the imports of Keras and layers and the network. Importing it runs
+the sets; the network, whose names are read from the source, runs when one of them is first used. Names can therefore be
+listed and hparams checked without Keras. The same is done for the files of a package of `split_model_files`.
+
 If no other module has the folder's name, absolute imports by that name give the same modules: `from my_folder.words
 import WORDS`. Where several folders have that name, it means in an import statement of a folder that folder's modules,
 also if the statement runs late; elsewhere, those of the folder that was imported last. `sys.path` is not changed.
 """
 
+import ast
 import builtins
 import functools
 import hashlib
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
+
+from t2t.registry.registries import REGISTRIES
+from t2t.registry.source import defined_names, network_start, registrations
 
 _PREFIX = "t2t_usr_dir_"
 
 StandIn = Callable[[Path, str], ModuleType | None]
 """A folder of a plug-in and the name that one of its modules imports -> the module it gets; None for the usual one."""
 _STAND_INS: list[StandIn] = []
+
+
+def split_model_files(package: str) -> None:
+    """Has the modules of a package imported like those of a folder: their networks run when they are first used."""
+    _install_finder()
+    _FINDER.packages.add(package)
 
 
 def is_usr_package_imported(folder: Path) -> bool:
@@ -39,8 +55,7 @@ def import_usr_package(folder: Path) -> None:
     """
     name, folder = _module_name(folder), folder.resolve()
     importlib.invalidate_caches()  # it may have been edited a moment ago
-    if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)
+    _install_finder()
     if has_own_name(folder):
         _forget_modules(folder.name)  # of another folder of this name
         _FINDER.folders[folder.name] = folder
@@ -146,18 +161,72 @@ def _stand_in(package: str, name: str) -> ModuleType | None:
     return next((module for module in found if module is not None), None)
 
 
-class _SourceLoader(SourceFileLoader):
-    """Compiles the source at each import: cached bytecode would miss an edit within the same second."""
+class _ModelLoader(SourceFileLoader):
+    """Runs a file, but leaves the network that follows its hparams sets until it is used.
+
+    The source is compiled at each import: cached bytecode would miss an edit within the same second.
+    """
+
+    def exec_module(self, module: ModuleType) -> None:
+        path = self.get_filename(module.__name__)
+        body = ast.parse(self.get_data(path), path).body
+        start = network_start(body)
+        _execute(body[:start], path, module)
+        if body[start:]:
+            _Network(module, path, body, start)
+
+
+class _Network:
+    """The statements of a model's file that have not run yet. Its names are registered, as read from the source."""
+
+    def __init__(self, module: ModuleType, path: str, body: list[ast.stmt], start: int):
+        futures = [node for node in body[:start] if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+        self._module, self._path, self._body = module, path, [*futures, *body[start:]]
+        self._names = defined_names(self._body) - vars(module).keys()
+        self._lock, self._is_running = threading.RLock(), False
+        self._announce()
+        vars(module).update(__getattr__=self._get, __dir__=lambda: sorted({*vars(module), *self._names}))
+
+    def _announce(self) -> None:
+        for registry in REGISTRIES:
+            decorator, module = f"register_{registry.kind}", self._module.__name__
+            registry.announce(registrations(self._body, Path(self._path), decorator, module))
+
+    def _get(self, name: str) -> Any:
+        """Returns a name of the network, which runs now; it is the `__getattr__` of the module until then."""
+        with self._lock:
+            if name in self._names - vars(self._module).keys() and not self._is_running:
+                self._run()
+        if name not in vars(self._module):
+            raise AttributeError(f"module {self._module.__name__!r} has no attribute {name!r}", name=name)
+        return vars(self._module)[name]
+
+    def _run(self) -> None:
+        self._is_running = True
+        try:
+            _execute(self._body, self._path, self._module)
+        except BaseException:
+            for name in self._names & vars(self._module).keys():
+                del vars(self._module)[name]
+            self._announce()  # so that it can run again
+            raise
+        finally:
+            self._is_running = False
+        del self._module.__getattr__, self._module.__dir__
+
+
+def _execute(body: list[ast.stmt], path: str, module: ModuleType) -> None:
+    exec(compile(ast.Module(body, type_ignores=[]), path, "exec", dont_inherit=True), vars(module))
+
+
+class _SourceLoader(_ModelLoader):
+    """Gives a folder's modules the `__import__` that finds its other modules by either name."""
 
     def exec_module(self, module: ModuleType) -> None:
         # Import statements use the `__import__` among the builtins of their module.
         own_import = functools.partial(_import, module.__name__.partition(".")[0])
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": own_import}
         super().exec_module(module)
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
 
 
 class _SameModule(Loader):
@@ -181,6 +250,8 @@ class _Finder(MetaPathFinder):
         """By name."""
         self.own_names: dict[str, str] = {}
         """By unique name."""
+        self.packages: set[str] = set()
+        """Names of other packages whose model files are split."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -195,7 +266,16 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path) if top.startswith(_PREFIX) and dot else None
         if spec is not None and spec.origin is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _SourceLoader(fullname, spec.origin)
+        elif fullname.rpartition(".")[0] in self.packages:
+            spec = PathFinder.find_spec(fullname, path)
+            if spec is not None and spec.origin is not None:
+                spec.loader = _ModelLoader(fullname, spec.origin)
         return spec
+
+
+def _install_finder() -> None:
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
 
 
 _FINDER = _Finder()

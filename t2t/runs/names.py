@@ -9,6 +9,7 @@ from typing import Any
 from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
+from t2t.hparams.override import assigned_names
 from t2t.metrics import LABEL, metric_names, unknown_metric
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
@@ -243,6 +244,14 @@ def merge_hparams(hparams_set: str, earlier: str, later: str) -> str:
     """Merges overrides of a set, see `HParams.merge`; of an unknown set, only the conditions of all sets are known."""
     owner = type(get_hparams(hparams_set)) if hparams_set in HPARAMS else HParams
     return owner.merge(earlier, later)
+
+
+def check_override(hparams_set: str, text: str) -> None:
+    """Raises UserError for overrides that a set does not take by themselves; nothing is known of an unknown set."""
+    if hparams_set in HPARAMS:
+        changed = get_hparams(hparams_set).override(text)
+        if wrong := [found for name in sorted(assigned_names(text)) if (found := changed.complaint(name))]:
+            raise UserError("; ".join(wrong))
 
 
 def build_hparams(config: RunConfig) -> tuple[HParams, HParams]:

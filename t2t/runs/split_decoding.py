@@ -7,7 +7,7 @@ from t2t.hparams.base import HParams
 from t2t.inference.model_facts import ModelFacts
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.metrics import Score, compute, is_text_metric
+from t2t.metrics import Score, compute, text_metrics
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, check_split
 from t2t.specs.features import FeatureKind
@@ -64,7 +64,8 @@ def score_texts(
     references: Sequence[str],
     language: str,
     read_sources: Callable[[], Sequence[str]] | None,
+    more_references: Sequence[Sequence[str]] = (),
 ) -> list[Score]:
-    """Returns the scores of texts as `score_outputs`; `language` and `read_sources` as `t2t.metrics.compute`."""
-    names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
-    return list(compute(names, hypotheses, references, language, read_sources).values())
+    """Returns the scores of texts as `score_outputs`; the last three arguments as those of `t2t.metrics.compute`."""
+    names = text_metrics(problem.metrics)
+    return list(compute(names, hypotheses, references, language, read_sources, more_references).values())

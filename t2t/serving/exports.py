@@ -1,27 +1,38 @@
-"""Serves SavedModels made by `t2t-exporter`."""
+"""Serves SavedModels made by `t2t-exporter`, after checking their operations.
 
-from collections.abc import Mapping, Sequence
+A SavedModel is a program, and TensorFlow runs parts of it while loading. So its file is first parsed as data. Only
+operations that compute are allowed, in the graph and in every function: without access to files, network, processes or
+Python. The save and restore nodes of every SavedModel are removed, since TensorFlow reads the weights without them. The
+checked content, written to a copy, is what is loaded.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the tokenizer operations)
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import REPORT
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, SCORE, TEXT
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
-from t2t.files.trust import read_sealed
-from t2t.inference.output_terms import OutputTerms
+from t2t.files.trust import check_inside, read_sealed
 from t2t.inference.translator import Hypothesis
-from t2t.serving.checked_export import load_checked
-from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
+from t2t.serving.models import Answer, BatchLimits, Question, ServedModel, count_written
+from t2t.serving.requests import Query
 
 
 class ServedExport(ServedModel):
-    """An export behind a queue, see `ServedModel`. Its search is fixed; those made by early versions report no cuts.
+    """An export behind a queue, see `ServedModel`.
+
+    Its search is fixed. Those made by early versions report neither cuts nor counts of ids.
 
     Raises:
         UserError: an export of another format, a damaged one, or one that may do more than compute; inputs that are not
@@ -65,34 +76,25 @@ class ServedExport(ServedModel):
     def _own_rows(self, n_best: int) -> int:
         return self._most
 
-    def questions(
-        self,
-        texts: Sequence[str],
-        n_best: int | None = None,
-        changes: Mapping[str, Any] | None = None,
-        most_tokens: int | None = None,
-        terms: OutputTerms | None = None,
-        *,
-        truncate: bool = True,
-    ) -> list[Question]:
+    def questions(self, query: Query) -> list[Question]:
         """Returns the questions of a request; raises UserError for too large `n_best`, and for any other setting.
 
         Whether a text is too long shows in its answer, since the graph alone encodes it.
         """
-        n_best = n_best or self.n_best
+        n_best = query.n_best or self.n_best
         if n_best > self._most:
             raise UserError(
                 f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
                 f"with --n_best={n_best}"
             )
-        fixed = [*(changes or ()), *([] if most_tokens is None else ["max_tokens"])]
-        fixed += [] if terms is None else ["constraints"]
+        fixed = [*self._changes(query), *([] if query.most_tokens is None else ["max_tokens"])]
+        fixed += [] if query.terms is None else ["constraints"]
         if fixed:
             raise UserError(
                 f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made; leave that out "
                 f"or serve its run"
             )
-        return [Question(text, n_best, truncate=truncate) for text in texts]
+        return [Question(text, n_best, truncate=query.truncate is not False) for text in query.texts]
 
     def warm_up_others(self) -> None:
         """Does nothing: there is one search."""
@@ -110,7 +112,11 @@ class ServedExport(ServedModel):
         for row, question in enumerate(questions):
             existing = [k for k in range(question.n_best) if exists(scores[row, k])]
             hypotheses = [self._hypothesis(texts[row, k], scores[row, k], bool(cut[row, k])) for k in existing]
-            answers.append(Answer(hypotheses, cut_inputs[row]))
+            counts: list[int] = []
+            if INPUT_LENGTHS in found:
+                read, lengths = int(found[INPUT_LENGTHS][row]), found[OUTPUT_LENGTHS].numpy()[row, existing]
+                counts = [read, count_written(lengths.tolist(), read if self.continues else 0)]
+            answers.append(Answer(hypotheses, cut_inputs[row], *counts))
         return answers
 
     def _hypothesis(self, text: bytes, score: np.float32, cut: bool) -> Hypothesis:
@@ -129,3 +135,151 @@ def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:
     raise UserError(
         f"{folder} is an export of format {report['format']}; the service takes runs and exports of saved_model"
     )
+
+
+# === Loading ===
+
+_ARITHMETIC = """
+Abs Acos Acosh Add AddN AddV2 Angle Asin Asinh Atan Atan2 Atanh BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue
+Complex ComplexAbs Conj Cos Cosh Cross Cumprod Cumsum CumulativeLogsumexp Digamma Div DivNoNan Erf Erfc Erfinv Exp Expm1
+Floor FloorDiv FloorMod Imag Inv Invert IsFinite IsInf IsNan L2Loss LeftShift Lgamma Log Log1p Maximum Minimum Mod Mul
+MulNoNan Neg Pow Real RealDiv Reciprocal RightShift Rint Round Rsqrt Sign Sin Sinh Sqrt Square SquaredDifference Sub
+Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py Xlogy
+"""
+_LOGIC = """
+ApproximateEqual Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2
+Where
+"""
+_REDUCTIONS = """
+All Any ArgMax ArgMin Bincount Bucketize DenseBincount EuclideanNorm Max Mean Min NthElement Prod SegmentMaxV2
+SegmentMean SegmentMinV2 SegmentProdV2 SegmentSum SegmentSumV2 Sum TopKV2 UnsortedSegmentMax UnsortedSegmentMin
+UnsortedSegmentProd UnsortedSegmentSum
+"""
+_ARRAYS = """
+BatchToSpaceND Bitcast BroadcastArgs BroadcastTo ConcatOffset ConcatV2 Const DepthToSpace Diag DiagPart DynamicPartition
+DynamicStitch EnsureShape ExpandDims Fill Gather GatherNd GatherV2 Identity IdentityN InvertPermutation LinSpace
+ListDiff LowerBound MatrixBandPart MatrixDiag MatrixDiagPart MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiagV3 MirrorPad
+OneHot OnesLike Pack Pad PadV2 ParallelDynamicStitch Placeholder PreventGradient Range Rank Reshape Reverse
+ReverseSequence ReverseV2 Roll ScatterNd Shape ShapeN Size Slice Snapshot SpaceToBatchND SpaceToDepth Split
+SplitV Squeeze StopGradient StridedSlice TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
+TensorScatterUpdate TensorStridedSliceUpdate Tile Transpose Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack
+UnravelIndex UpperBound ZerosLike
+"""
+_LINEAR_ALGEBRA = """
+BatchMatMul BatchMatMulV2 BatchMatMulV3 Cholesky Einsum FFT FFT2D IFFT IFFT2D IRFFT IRFFT2D MatMul MatrixDeterminant
+MatrixInverse MatrixSolve MatrixTriangularSolve Qr RFFT RFFT2D SelfAdjointEigV2 Svd
+"""
+_NETWORKS = """
+AvgPool AvgPool3D BiasAdd Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInputV2 DepthwiseConv2dNative Elu
+FusedBatchNormV3 LRN LeakyRelu LogSoftmax MaxPool MaxPool3D Relu Relu6 ResizeBicubic ResizeBilinear
+ResizeNearestNeighbor Selu Sigmoid Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign
+SparseSoftmaxCrossEntropyWithLogits
+"""
+_STRINGS = """
+AsString DecodeRaw RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringJoin StringLength
+StringLower StringSplit StringSplitV2 StringStrip StringToHashBucketFast StringToNumber StringUpper Substr UnicodeDecode
+UnicodeDecodeWithOffsets UnicodeEncode UnicodeTranscode UnsortedSegmentJoin
+"""
+_RAGGED_AND_LISTS = """
+EmptyTensorList RaggedGather RaggedRange RaggedTensorToTensor TensorListConcatV2 TensorListElementShape
+TensorListFromTensor TensorListGather TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
+TensorListReserve TensorListResize TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack
+"""
+_CONTROL_FLOW = """
+Assert Case If NoOp PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile While
+"""
+_WEIGHTS_AND_VOCABULARIES = """
+HashTableV2 LookupTableFindV2 LookupTableImportV2 LookupTableSizeV2 ReadVariableOp SentencepieceDetokenizeOp
+SentencepieceOp SentencepieceTokenizeOp VarHandleOp
+"""
+
+STATEFUL = frozenset((_CONTROL_FLOW + _WEIGHTS_AND_VOCABULARIES).split())
+"""Operations that are not pure functions of tensors: calls, weights and in-memory tables."""
+
+_STATELESS = (_ARITHMETIC, _LOGIC, _REDUCTIONS, _ARRAYS, _LINEAR_ALGEBRA, _NETWORKS, _STRINGS, _RAGGED_AND_LISTS)
+ALLOWED_OPERATIONS = STATEFUL.union(*map(str.split, _STATELESS))
+
+_GRAPH, _WEIGHTS = "saved_model.pb", "variables"
+_OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}
+_USER_OBJECTS = {"_generic_user_object", "signature_map", "trackable_list_wrapper"}
+_REGISTERED = {"", "tf.StaticHashTable", "tf.TrackableConstant"}
+"""Allowed kinds of objects in an export, and allowed names of registered TensorFlow classes."""
+
+
+def load_checked(folder: Path) -> Any:
+    """Returns the loaded SavedModel of a folder; no part of it runs before the check.
+
+    Raises:
+        UserError: it contains something that may do more than compute; the message names it.
+        OSError, ValueError: the files are damaged.
+    """
+    for path in (folder / _GRAPH, folder / _WEIGHTS, *(folder / _WEIGHTS).glob("*")):
+        check_inside(folder, path)
+    content = _checked(folder, (folder / _GRAPH).read_bytes())
+    with tempfile.TemporaryDirectory(prefix="t2t-export-") as copy:
+        Path(copy, _GRAPH).write_bytes(content)
+        os.symlink((folder / _WEIGHTS).resolve(), Path(copy, _WEIGHTS))
+        return tf.saved_model.load(copy)
+
+
+def _checked(folder: Path, content: bytes) -> bytes:
+    """Returns a SavedModel without the nodes that save and restore; raises as `load_checked`."""
+    try:
+        model = SavedModel.FromString(content)
+    except Exception as error:  # DecodeError, which only protobuf exports
+        raise ValueError("it is no SavedModel") from error
+    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
+        raise _refusal(folder, "a graph of TensorFlow 1")
+    graph = model.meta_graphs[0]
+    _remove_saver(graph)
+    if found := next(_forbidden(graph), None):
+        raise _refusal(folder, found)
+    return model.SerializeToString()
+
+
+def _refusal(folder: Path, found: str) -> UserError:
+    return UserError(
+        f"{folder}: it has {found}, which no export of t2t-exporter has; it may do more than compute, e.g. read or "
+        f"write files, and is not loaded; serve an export whose origin you know, or export its run again"
+    )
+
+
+def _remove_saver(graph: Any) -> None:
+    """Removes the save and restore nodes, and the functions that they call."""
+    names = {graph.saver_def.save_tensor_name.partition(":")[0], graph.saver_def.restore_op_name}
+    nodes = [node for node in graph.graph_def.node if node.name in names]
+    called = {name for node in nodes for name in _called_functions(node)}
+    for node in nodes:
+        graph.graph_def.node.remove(node)
+    functions = graph.graph_def.library.function
+    for function in [one for one in functions if one.signature.name in called]:
+        functions.remove(function)
+    graph.ClearField("saver_def")
+
+
+def _forbidden(graph: Any) -> Iterator[str]:
+    """Yields a description of each forbidden part of a graph."""
+    functions = {function.signature.name: function for function in graph.graph_def.library.function}
+    nodes = [("the graph", node) for node in graph.graph_def.node]
+    nodes += [(f"function {name}", node) for name, function in functions.items() for node in function.node_def]
+    for place, node in nodes:
+        if node.op not in ALLOWED_OPERATIONS:
+            yield f"the operation {node.op!r} ({place})"
+        for name in _called_functions(node):
+            if name not in functions:
+                yield f"a call of {name!r}, which is not among its functions ({place})"
+    if len(functions) != len(graph.graph_def.library.function):
+        yield "two functions of one name"
+    if graph.asset_file_def:
+        yield f"the asset {graph.asset_file_def[0].filename!r}"
+    for node in graph.object_graph_def.nodes:
+        kind = node.WhichOneof("kind")
+        if kind not in _OBJECTS or (kind == "user_object" and node.user_object.identifier not in _USER_OBJECTS):
+            yield f"an object of kind {node.user_object.identifier or kind!r}"
+        if node.registered_name not in _REGISTERED or node.registered_saver or node.saveable_objects:
+            yield f"an object of class {node.registered_name or node.registered_saver or 'with its own saver'!r}"
+
+
+def _called_functions(node: Any) -> Iterator[str]:
+    functions = (function for value in node.attr.values() for function in (value.func, *value.list.func))
+    return (function.name for function in functions if function.name)

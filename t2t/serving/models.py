@@ -1,4 +1,4 @@
-"""A run served under a name: its request queue and its answers."""
+"""Served models: a queue that batches requests which arrive at about the same time, and the model behind it."""
 
 import contextlib
 import dataclasses
@@ -6,25 +6,24 @@ import itertools
 import logging
 import queue
 import secrets
+import threading
 import time
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t.decoding.settings import GREEDY, SAMPLE
+from t2t.decoding.settings import BEAM, GREEDY, SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import cut_row
-from t2t.inference.settings import SEED
+from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
-from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.errors import ContextLengthError
-from t2t.serving.search_changes import FIELDS, check_changes, limit_tokens
+from t2t.serving.requests import FIELDS, Query
 from t2t.specs.constants import EOS_ID
 
 log = logging.getLogger("t2t")
@@ -41,6 +40,156 @@ OTHER_SEARCHES: Sequence[tuple[int, dict[str, Any]]] = (
 """Outputs and changed settings of searches that requests usually ask for, apart from the model's own."""
 
 
+# === The queue ===
+
+
+class RefusedError(Exception):
+    """A request that is not answered: the message says why and what to do."""
+
+    status = 413
+    """Status of HTTP."""
+
+
+class FullError(RefusedError):
+    """The queue is full, or closed."""
+
+    status = 429
+
+
+class EndedError(FullError):
+    """The service ends."""
+
+    status = 503
+
+    def __init__(self):
+        super().__init__("the service ends; ask again later")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Waiting:
+    item: Any
+    group: Hashable
+    future: Future
+    since: float
+    """Arrival, in seconds of the monotonic clock."""
+
+
+class Batcher:
+    """A bounded first-in, first-out queue, and threads that process batches of its items.
+
+    A batch starts when it is full, or when its first item has waited for `wait_s`. All its items are of one group.
+
+    Args:
+        answer: `answer(items)` returns one result for each item; called in the threads. If it raises for a batch, each
+            item is retried separately.
+        most: largest number of items in a batch.
+        wait_s: seconds that an item waits for others to form a batch.
+        room: capacity of the queue, in items.
+        threads: number of batches processed concurrently.
+        group: returns the group of an item; by default, there is one.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Sequence[Any]], Sequence[Any]],
+        *,
+        most: int,
+        wait_s: float,
+        room: int,
+        threads: int = 1,
+        group: Callable[[Any], Hashable] = lambda item: None,
+    ):
+        self._group = group
+        self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
+        self._queue: deque[_Waiting] = deque()
+        self._changed = threading.Condition()
+        self.is_closed = False
+        self._threads = [threading.Thread(target=self._work, name="batcher", daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Number of items in the queue."""
+        return len(self._queue)
+
+    def submit(self, items: Sequence[Any]) -> list[Future]:
+        """Queues all items or none, and returns the futures of their results; items with cancelled futures are skipped.
+
+        Raises:
+            EndedError: the batcher is closed.
+            FullError: the queue has no room for all items.
+        """
+        with self._changed:
+            if self.is_closed:
+                raise EndedError
+            if len(self._queue) + len(items) > self.room:
+                raise FullError(f"too much is waiting: {len(self._queue)} of {self.room} places taken; ask again later")
+            entries = [_Waiting(item, self._group(item), Future(), time.monotonic()) for item in items]
+            self._queue.extend(entries)
+            self._changed.notify_all()  # all threads: there may be several batches
+        return [entry.future for entry in entries]
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Refuses new items, answers those in the queue, and joins the threads; returns whether they have ended.
+
+        Args:
+            seconds: time limit for the threads, which go on until the process ends; None for none.
+        """
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
+        end = None if seconds is None else time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            batch = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
+            if batch:
+                self._resolve(batch)
+
+    def _resolve(self, batch: list[_Waiting]) -> None:
+        try:
+            results = self._answer([entry.item for entry in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(results)} results of {len(batch)} items")
+        except BaseException as error:  # keeps the thread alive
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            for entry in batch:
+                self._resolve([entry])
+        else:
+            for entry, result in zip(batch, results, strict=True):
+                entry.future.set_result(result)
+
+    def _take(self) -> list[_Waiting] | None:
+        """Waits for a batch and removes it from the queue; returns None once the queue is closed and empty."""
+        with self._changed:
+            while True:
+                while not self._queue and not self.is_closed:
+                    self._changed.wait()
+                if not self._queue:
+                    return None
+                first = self._queue[0]
+                found = list(itertools.islice((one for one in self._queue if one.group == first.group), self._most))
+                left = first.since + self._wait_s - time.monotonic()
+                if self.is_closed or len(found) >= self._most or left <= 0:
+                    taken = set(map(id, found))
+                    self._queue = deque(one for one in self._queue if id(one) not in taken)
+                    return found
+                self._changed.wait(left)  # for more items
+
+
+# === Questions and answers ===
+
+
+class ContextLengthError(UserError):
+    """A text is longer than the model reads."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Question:
     """One text of a request."""
@@ -48,7 +197,7 @@ class Question:
     text: str
     n_best: int = 1
     changes: tuple[tuple[str, Any], ...] = ()
-    """Changes of the run's search settings, (name, value), see `t2t.serving.search_changes`."""
+    """Changes of the run's search settings, (name, value), see `check_changes`."""
     sentence_seed: int = 0
     """Number that, with the seed, determines the samples for the text."""
     terms: OutputTerms | None = None
@@ -78,10 +227,17 @@ class Answer:
     """Whether the text was too long and was truncated; None if unknown."""
     length: int | None = None
     """Number of ids read from the text, without end of sequence; None if unknown."""
+    written: int | None = None
+    """Number of ids of all outputs, end of sequence included, without the text that they continue; None if unknown."""
 
 
-BLANK = Answer((NOTHING,), cut=False, length=0)
+BLANK = Answer((NOTHING,), cut=False, length=0, written=0)
 """Answer to a blank text."""
+
+
+def count_written(lengths: Sequence[int], prompt: int) -> int:
+    """Returns the number of ids written in outputs of these lengths, which begin with a prompt of some ids."""
+    return sum(max(length - prompt, 0) for length in lengths)
 
 
 class PartialAnswer(NamedTuple):
@@ -107,12 +263,28 @@ class BatchLimits:
     """Largest beam, or number of samples per text, that a request may ask for; the model's own is always allowed."""
 
 
+@dataclasses.dataclass(frozen=True)
+class CheckpointSource:
+    """Where newer weights of a model come from."""
+
+    stamp: Callable[[], Hashable]
+    """Returns what changes with the checkpoint that `load` reads."""
+    load: "Callable[[], ServedModel]"
+
+
 class ServedModel:
     """A translator behind a queue. Its version is the `step` of its checkpoint; `n_best` is the default of requests.
 
     Raises:
         UserError: the inputs are not text, or `n_best` exceeds the number of outputs of the search.
     """
+
+    source: CheckpointSource | None = None
+    """Of newer weights; None if there is none."""
+    stamp: Hashable = None
+    """Of the source, when this model was loaded."""
+    fingerprint = ""
+    """Of the checkpoint."""
 
     def __init__(
         self, name: str, translator: Translator, step: int, n_best: int = 1, limits: BatchLimits | None = None
@@ -138,7 +310,7 @@ class ServedModel:
         self.name, self.step, self.n_best = name, step, n_best
         self.limits = limits or BatchLimits()
         self.most_rows = max(self.limits.beam, self._own_rows(n_best))
-        self.questions([])  # checks n_best
+        self.questions(Query(texts=()))  # checks n_best
         self._devices = list(enumerate(devices))
         self._free: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         for device in self._devices:
@@ -152,9 +324,20 @@ class ServedModel:
         """For questions whose search must be compiled first, so that others do not wait for that."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether questions are taken."""
+        return not self.queue.is_closed
+
+    @property
     def waiting(self) -> int:
         """Number of texts in the queues."""
         return self.queue.waiting + self.first_queue.waiting
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Closes the queues; see `Batcher.close`."""
+        end = None if seconds is None else time.monotonic() + seconds
+        queues = self.queue, self.first_queue
+        return all([one.close(None if end is None else max(0.0, end - time.monotonic())) for one in queues])
 
     def submit(self, questions: Sequence[Question]) -> list[Future]:
         """Queues the questions of a request; see `Batcher.submit`."""
@@ -199,7 +382,7 @@ class ServedModel:
         """Has the other searches that requests usually ask for compiled, without waiting for that."""
         for n_best, changes in OTHER_SEARCHES:
             with contextlib.suppress(UserError, FullError):  # the model has no such search, or there is no room
-                self.first_queue.submit(self.questions(["."], n_best, changes))
+                self.first_queue.submit(self.questions(Query(texts=["."], n_best=n_best, changes=changes)))
 
     def _decode_made_up(self, count: int, length: int) -> None:
         """Decodes `count` random inputs of `length` ids."""
@@ -262,48 +445,44 @@ class ServedModel:
         (ids,) = self.translator.encode([text])
         return self.translator.problem.decode_target(cut_row(ids, self.translator.longest_input, has_inputs=False))
 
-    def questions(
-        self,
-        texts: Sequence[str],
-        n_best: int | None = None,
-        changes: Mapping[str, Any] | None = None,
-        most_tokens: int | None = None,
-        terms: OutputTerms | None = None,
-        *,
-        truncate: bool = True,
-    ) -> list[Question]:
+    def questions(self, query: Query) -> list[Question]:
         """Returns the questions of a request; samples without a seed differ each time.
-
-        Args:
-            texts: texts of the request.
-            n_best: outputs for each text; None for the model's default.
-            changes: search settings to change, by name.
-            most_tokens: most ids of an output, without the text that it continues; None for the limit of the search.
-            terms: constraints on the words of each output; None without any.
-            truncate: whether texts that are longer than the model reads are cut instead of refused.
 
         Raises:
             ContextLengthError: a text is too long.
             UserError: see `check_changes`; or the search cannot guarantee this length or these constraints.
         """
-        n_best, changes = n_best or self.n_best, changes or {}
+        n_best, changes, terms = query.n_best or self.n_best, self._changes(query), query.terms
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
         if terms is not None:
             self.translator.check_terms(terms, n_best, **changes)
-        self._check_lengths(texts, truncate, is_long_output=settings.min_length > 0 and terms is None, changes=changes)
-        seeds: Sequence[int] = range(len(texts))
+        self._check_lengths(query, is_long_output=settings.min_length > 0 and terms is None, changes=changes)
+        seeds: Sequence[int] = range(len(query.texts))
         if settings.method == SAMPLE and SEED not in changes:
-            seeds = [secrets.randbits(31) for _ in texts]
-        limits: list[dict[str, Any]] = [{}] * len(texts)
-        if most_tokens is not None:
-            limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
+            seeds = [secrets.randbits(31) for _ in query.texts]
+        limits: list[dict[str, Any]] = [{}] * len(query.texts)
+        if query.most_tokens is not None:
+            limits = [limit_tokens(self.translator, text, changes, query.most_tokens) for text in query.texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
         how: dict[str, Any] = {"terms": terms, "structure": settings.structure}
-        return [Question(text, n_best, key, seed, **how) for text, key, seed in zip(texts, keys, seeds, strict=True)]
+        return [
+            Question(text, n_best, key, seed, **how) for text, key, seed in zip(query.texts, keys, seeds, strict=True)
+        ]
 
-    def _check_lengths(
-        self, texts: Sequence[str], truncate: bool, is_long_output: bool, changes: Mapping[str, Any]
-    ) -> None:
+    def _changes(self, query: Query) -> dict[str, Any]:
+        """Returns the search settings to change."""
+        changes = dict(query.changes)
+        if query.is_openai:
+            own = self.translator.hparams if self.translator else None
+            method = changes.get("decode_method", own.decode_method if own else BEAM)
+            if method != SAMPLE:
+                changes.pop(SEED, None)
+            n = query.n_best or 1
+            if own and method == BEAM and n > own.beam_size and self.translator.facts.autoregressive:
+                changes.setdefault("beam_size", n)
+        return changes
+
+    def _check_lengths(self, query: Query, is_long_output: bool, changes: Mapping[str, Any]) -> None:
         """Checks the lengths of texts, and of their outputs if they must be long; blank texts have any length.
 
         Here and not in `answer`, where texts of other requests are in the batch.
@@ -312,6 +491,7 @@ class ServedModel:
             ContextLengthError: a text is too long, and not to be truncated.
             UserError: `min_output_length` is above the longest output.
         """
+        truncate, texts = query.truncate is not False, query.texts
         numbered = {number: text for number, text in enumerate(texts, start=1) if not self.translator.is_blank(text)}
         if (truncate and not is_long_output) or not numbered:
             return
@@ -337,11 +517,17 @@ class ServedModel:
         how: dict[str, Any] = dict(changes)
         if not is_free:
             how["constraints"] = [questions[i].terms for i in numbers]
-        ids, longest = self.translator.encode(texts), self.translator.longest_input
+        ids = self.translator.encode(texts)
         outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
         for i, row, output in zip(numbers, ids, outputs, strict=True):
-            found[i] = Answer(output, len(row) > longest, min(len(row), longest))
+            found[i] = self._answer_of(output, len(row))
         return found
+
+    def _answer_of(self, hypotheses: Sequence[Hypothesis], length: int) -> Answer:
+        """Returns the answer with these outputs to a text of `length` ids."""
+        read = min(length, self.translator.longest_input)
+        written = count_written([len(one.ids) for one in hypotheses], read if self.continues else 0)
+        return Answer(hypotheses, length > read, read, written)
 
     def stream(self, question: Question) -> Iterator[PartialAnswer]:
         """Yields the answer to a question after each step of its search; only where `can_stream`."""
@@ -349,7 +535,6 @@ class ServedModel:
             yield PartialAnswer([""], BLANK)
             return
         (ids,) = self.translator.encode([question.text])
-        longest = self.translator.longest_input
         from t2t.inference.partial_outputs import partial_outputs
 
         with _use_device(*next(self._rotation)):
@@ -361,8 +546,7 @@ class ServedModel:
                 terms=question.terms,
                 **dict(question.changes),
             ):
-                whole = hypotheses and Answer(hypotheses, len(ids) > longest, min(len(ids), longest))
-                yield PartialAnswer(texts, whole or None)
+                yield PartialAnswer(texts, self._answer_of(hypotheses, len(ids)) if hypotheses else None)
 
 
 def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[None]:
@@ -372,3 +556,59 @@ def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[Non
     from t2t.inference.backend_choice import inference_backend
 
     return inference_backend().use_device(number, name)
+
+
+def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any], most_rows: int) -> SearchSettings:
+    """Returns the search settings of a request.
+
+    Args:
+        translator: translator of the model.
+        n_best: outputs for each text.
+        changes: values to change, with names of `t2t.serving.requests.SEARCH_KEYS`.
+        most_rows: largest beam, and largest number of samples per text.
+
+    Raises:
+        UserError: a wrong value, one beyond the limits of the server, or one without effect.
+    """
+    settings, hparams = translator.settings(n_best, **changes)
+    if not translator.facts.autoregressive:
+        if changes:
+            raise UserError(f"{next(iter(changes))}: the model answers at once and searches nothing; leave it out")
+        return settings
+    if settings.rows_per_sentence > most_rows:
+        name = "beam_size" if settings.uses_beam_search else "n_best"
+        raise UserError(
+            f"{name}={settings.rows_per_sentence}: the server searches at most {most_rows} for a text; ask for "
+            f"that, or start it with a larger --request_beam"
+        )
+    if hparams.extra_length > translator.hparams.extra_length:
+        raise UserError(
+            f"extra_length={hparams.extra_length}: the server allows at most {translator.hparams.extra_length}; ask "
+            f"for that, or start it with a larger --decode_extra_length"
+        )
+    check_read(hparams, changes)
+    return settings
+
+
+def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], most: int) -> dict[str, int]:
+    """Returns the change of `extra_length` that limits outputs for a text to `most` ids, end of sequence included.
+
+    Raises:
+        UserError: `most` is less than the input's length with all ids behind it, which the search always allows, or the
+            model is not autoregressive.
+    """
+    if not translator.facts.autoregressive:
+        raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")
+    if translator.is_blank(text):
+        return {}
+    (ids,) = translator.encode([text])
+    free = 0
+    if translator.has_inputs:
+        behind = 1 + len(translator.problem.language_marks().input_end)
+        free = min(len(ids), translator.longest_input) + behind
+    if most < free:
+        raise UserError(
+            f"max_tokens={most}: an output may be as long as its input, here {free} tokens, end of sequence included; "
+            f"ask for that or more, or leave it out"
+        )
+    return {"extra_length": min(most - free, changes.get("extra_length", translator.hparams.extra_length))}

@@ -6,8 +6,7 @@ from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import needs_extra
-from t2t.tracking.reports import UpdateFigures
-from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
+from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker, UpdateFigures
 
 with needs_extra("mlflow", "MlflowTracker"):
     from mlflow.entities import Metric, Param

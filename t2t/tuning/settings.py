@@ -1,6 +1,8 @@
 """How a study is carried out, independent of what its trials train."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
@@ -9,6 +11,13 @@ RECORD_FILE = "study.toml"
 """File in the folder of a study with the flags of its command, so that it can be resumed without them."""
 SAMPLERS = ("tpe", "random", "grid")
 PRUNERS = ("median", "hyperband", "none")
+_SQLITE_FILE = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:|file:)([^?]+)(.*)")
+
+
+def absolute_storage(url: str) -> str:
+    """Returns the URL of a database; with an absolute path where it is a file in the working directory."""
+    found = _SQLITE_FILE.fullmatch(url)
+    return f"{found[1]}{Path(found[2]).absolute()}{found[3]}" if found else url
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

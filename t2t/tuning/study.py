@@ -1,4 +1,7 @@
-"""A study: its folder, and its identity and trials in the storage of Optuna."""
+"""A study: its folder, and its identity and trials in the storage of Optuna.
+
+By default that is a journal: a file of lines, in Optuna's format, that several processes write in turn.
+"""
 
 import contextlib
 import dataclasses
@@ -7,20 +10,66 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import optuna
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from t2t.errors import MachineError, UserError, first_few, one_line
-from t2t.files.atomic import LockedError, exclusive_lock, os_errors_as_machine_errors
+from t2t.files.atomic import LockedError, cut_torn_line, exclusive_lock, open_locked, os_errors_as_machine_errors
 from t2t.hparams.override import merge_overrides
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.journal import open_journal
 from t2t.tuning.objective import Objective
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
+
+
+def open_journal(path: Path) -> JournalStorage:
+    """Opens or makes a journal; raises OSError if it cannot be opened, or another error if it is damaged."""
+    return JournalStorage(_Journal(str(path), JournalLock(path)))
+
+
+class _Journal(JournalFileBackend):
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Appends lines; raises MachineError if the file cannot be written."""
+        with os_errors_as_machine_errors(f"cannot write {self._file_path}"):
+            super().append_logs(logs)
+
+
+class JournalLock(JournalFileOpenLock):
+    """Locks a journal while a process writes to it.
+
+    Unlike Optuna's own locks, this one ends with its process, even if that is killed; and an incomplete last line is
+    removed first, as the next would be appended to it, and the journal could never be read again.
+    """
+
+    def __init__(self, path: Path):
+        super().__init__(str(path))
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def acquire(self) -> bool:
+        """Waits for the lock; raises OSError if the journal cannot be written."""
+        while self._file is None:
+            try:
+                self._file = open_locked(self._path.resolve())
+            except LockedError:
+                time.sleep(0.01)
+        try:
+            cut_torn_line(self._file)
+        except OSError:
+            self.release()
+            raise
+        return True
+
+    def release(self) -> None:
+        """Releases the lock, which this process holds."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
 
 _IDENTITY, _FOLDER, _HOST, _VALUES, _ERROR = "identity", "folder", "host", "hparams", "error"
 _STOPPED_AT, _WENT_ON_AT = "stopped_at", "went_on_at"

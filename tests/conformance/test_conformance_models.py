@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.checkpoints.rows import vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import require_exact
+from t2t.checkpoints.transfer import require_exact, vocabulary_axis
 from t2t.decoding.settings import SearchSettings
 from t2t.inference.search_batch import concat_batches
 from t2t.inference.tensorflow import batch_search

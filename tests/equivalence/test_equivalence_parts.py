@@ -15,7 +15,7 @@ from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.multi_model import MultiModel
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_moe import TransformerMoe
-from t2t.runs.sampled_candidates import SampledCandidates
+from t2t.runs.objectives import SampledCandidates
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.language_codes import LanguageMarks
 from t2t.training.engine_choice import training_engine

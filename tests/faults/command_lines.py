@@ -15,7 +15,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import T2TError, UserError
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_hparams, problems_of
-from t2t.serving.plain_requests import prediction_texts, read_json, translation_request
+from t2t.serving.requests import ChatRequest, CompletionRequest, PredictRequest, TranslationRequest, decode
 from tests.nasty_lines import nasty_lines
 
 ODD_VALUES = [
@@ -88,6 +88,6 @@ def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
 
 def read_requests(body: bytes) -> None:
     """Any body of a request to the server gives texts that can be encoded, or is refused."""
-    for read in (lambda data: prediction_texts(data)[0], lambda data: translation_request(data)[0]):
+    for form in (PredictRequest, TranslationRequest, CompletionRequest, ChatRequest):
         with contextlib.suppress(UserError):
-            assert all(text.encode() is not None for text in read(read_json(body)))
+            assert all(text.encode() is not None for text in decode(body, form).query.texts)

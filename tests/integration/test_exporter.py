@@ -135,6 +135,7 @@ def test_graphs_search_as_the_decoder(tiny_run, tmp_path, format, graphs):
     assert "greedy search: 12 of 12 outputs are those of the run" in printed
     assert {path.name for path in folder.iterdir()} == graphs | {
         "README.md", "config.json", "graphs.json", "t2t_export.json", "translate.py", "vocab.shared.token.tokens",
+        "vocabularies.py",
     }  # fmt: skip
     given, found = run_readme(folder)
     assert found == decoded(tiny_run, tmp_path, given, "--decode_method=greedy")

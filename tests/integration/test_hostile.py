@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import struct
+import tarfile
 import tracemalloc
 import zipfile
 
@@ -259,6 +260,43 @@ def test_hostile_checkpoints_whose_checksums_hold(tree):
 
 
 # === Archives ===
+
+
+def header(kind, size):
+    """Returns the header of a tar archive for a file or what follows, which may be of any size."""
+    info = tarfile.TarInfo("a.txt")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def attributes(kind, record):
+    """Returns a header of one attribute, `keyword=value` of a length from 6 to 95."""
+    content = b"%d %s\n" % (len(record) + 4, record)
+    return header(kind, len(content)) + content.ljust(512, b"\0")
+
+
+EMPTY, MANY = header(tarfile.REGTYPE, 0), 4 << 20
+HEADERS = {
+    "attributes": header(tarfile.XHDTYPE, MANY) + bytes(MANY),
+    "attributes of a negative size": header(tarfile.XHDTYPE, -512) + bytes(MANY),
+    "a long name": header(tarfile.GNUTYPE_LONGNAME, MANY) + bytes(MANY),
+    "attributes of all files": b"".join(attributes(tarfile.XGLTYPE, b"name%03d=v" % n) + EMPTY for n in range(150)),
+    "a step back": attributes(tarfile.XHDTYPE, b"size=-1536"),
+    "a negative size": header(tarfile.REGTYPE, -1024),
+    "no number": header(tarfile.XHDTYPE, 8) + b"9 a=b\n".rjust(5000, b"9").ljust(5120, b"\0"),
+    "a map of sparse parts": attributes(tarfile.XHDTYPE, b"GNU.sparse.map=a,b"),
+}
+
+
+@pytest.mark.parametrize("beginning", HEADERS.values(), ids=HEADERS)
+def test_headers_of_tar_archives_are_not_believed(tmp_path, beginning):
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(gzip.compress(beginning + EMPTY + bytes(1024), 1))
+    tracemalloc.start()
+    with refused(archive):
+        read_members(archive, lambda _: True)
+    assert tracemalloc.get_traced_memory()[1] < MANY // 2
+    tracemalloc.stop()
 
 
 def test_what_unpacks_to_more_than_is_sensible_is_refused(tmp_path):

@@ -14,9 +14,9 @@ import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, exporter, trainer
 from t2t.cli import eval as eval_command
-from t2t.serving.app import build_app
+from t2t.serving.engine import ServingEngine
 from t2t.serving.models import ServedModel
-from t2t.serving.service import Service
+from t2t.serving.routes import build_app
 from tests.in_process import call, refuses
 from tests.integration.conftest import TINY, write_digits
 
@@ -119,7 +119,7 @@ def test_a_saved_model_answers_as_the_run_does(folder, tmp_path):
 
 def test_the_server_answers(translator):
     expected = [best.text for (best,) in translator.translate(LINES)]
-    app = build_app(Service([ServedModel("cmlm", translator, 1)]), ["127.0.0.1"])
+    app = build_app(ServingEngine([ServedModel("cmlm", translator, 1)]), ["127.0.0.1"])
     with TestClient(app, "http://127.0.0.1") as client:
         found = client.post("/translate", json={"text": LINES}).json()["translations"]
         assert [row["outputs"][0]["text"] for row in found] == expected

@@ -12,7 +12,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import trainer
-from t2t.inference.rollout import attention_rollout
+from t2t.inference.attention import attention_rollout
 from tests.in_process import call
 from tests.integration.conftest import PATIENT, TINY
 from tests.integration.test_browser import choose, expected_lines, lines_of

@@ -102,6 +102,9 @@ def test_several_references_are_scored_as_by_sacrebleu(score, tmp_path):
         scored = metric.corpus_score(HYPOTHESES, [REFERENCES, *more])
         expected.append(f"{scored} | {metric.get_signature()}")
     assert call(bleu, "--chrf", "--ter", **asked).out.splitlines() == expected
+    found = call(bleu, "--metrics=accuracy_per_sequence", **asked).out.splitlines()
+    right = sum(line in sides for line, *sides in zip(HYPOTHESES, REFERENCES, *more, strict=True))
+    assert found[1].startswith(f"accuracy_per_sequence = {right / len(HYPOTHESES):.4f}")
     (tmp_path / "of").mkdir()
     asked["translation"].rename(tmp_path / "of/some-7")
     folder = {"translations_dir": tmp_path / "of", "reference": asked["reference"]}

@@ -236,7 +236,13 @@ def test_a_tie_of_all_trials_is_said_and_a_study_goes_on_from_another_folder(fak
     flag = "--hparams=learning_rate=0.004"
     monkeypatch.chdir(tmp_path)
     relative = [re.sub(r"=(/.*)", lambda path: f"={os.path.relpath(path[1])}", one) for one in given]
-    usual = ["--study=study", "--train_steps=50", "--local_eval_frequency=10", "--hparams_range=rates_range"]
+    usual = [
+        "--study=study",
+        "--storage=sqlite:///a.db",
+        "--train_steps=50",
+        "--local_eval_frequency=10",
+        "--hparams_range=rates_range",
+    ]
     assert "warning: all trials" not in call(tune, *relative, *usual, flag, "--trials=1").err
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -9,7 +9,7 @@ DATA_MUTATIONS = mutations(
      "t2t/registry/tensor2tensor/models.py", '"imagetransformer": "image_transformer"',
      '"imagetransformer": "image_of_transformers"', "test_registry_tensor2tensor"),
     ("the tag stands behind the first piece",
-     "Training reads the language tag in another place than decoding writes it.", "t2t/data/tagged.py",
+     "Training reads the language tag in another place than decoding writes it.", "t2t/data/reader.py",
      "marked[start_N + place] = token_id",
      "marked[start_N + place], marked[start_N + place + 1] = marked[start_N + place + 1], token_id",
      "test_problems_languages"),
@@ -169,7 +169,7 @@ DATA_MUTATIONS = mutations(
     ("empty phrases of trees", "A tree whose last phrase has no word is taken for one that can be finished.",
      "t2t/specs/constraints/trees.py", "possible = words > 0 if is_empty else words >= 0", "possible = words >= 0",
      "test_specs_constraints"),
-    ("steps between sizes", "Batches of JAX are padded by up to their own length.", "t2t/data/padded_sizes.py",
+    ("steps between sizes", "Batches of JAX are padded by up to their own length.", "t2t/data/batching.py",
      "2 ** ((size - 1).bit_length() - 1) // parts", "2 ** (size - 1).bit_length() // parts",
      "test_inference_batches"),
 )

@@ -15,9 +15,9 @@ from t2t.inference.evaluator import Evaluator
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.partial_outputs import partial_outputs
 from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.models.classics.rctm import Rctm2
 from t2t.models.ensemble import Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention
-from t2t.models.rctm import Rctm2
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees

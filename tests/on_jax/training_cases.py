@@ -9,8 +9,8 @@ from keras import ops
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.adapters import Adapters
+from t2t.models.classics.neural_gpu import NeuralGpu
 from t2t.models.lstm import LstmSeq2seqAttention
-from t2t.models.neural_gpu import NeuralGpu
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import POSITIONS
 from t2t.specs.features import ProblemSpec

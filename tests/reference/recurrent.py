@@ -20,6 +20,9 @@ def lstm_step(x, h, c, w, u, b):
 class Lstm(Model):
     """The model, without attention or with one of two kinds."""
 
+    direction = ""
+    """Of the encoder, if no hparam says it."""
+
     def cell(self, path):
         return tuple(self.weights[f"{path}/{name}"] for name in ("input_kernel", "recurrent_kernel", "bias"))
 
@@ -46,7 +49,7 @@ class Lstm(Model):
 
     def run_layers(self, xs):
         """Returns the hidden state of the top layer for each word, and the last (h, c) of each layer."""
-        direction, finals = self.hparams.encoder_direction, []
+        direction, finals = self.direction or self.hparams.encoder_direction, []
         for layer in range(self.hparams.num_hidden_layers):
             found = []
             if direction in ("forward", "bidirectional"):
@@ -88,6 +91,12 @@ class Lstm(Model):
                 x = fed = np.tanh(np.concatenate([context, x]) @ self.weights["decoder/combine_kernel"])
             rows.append(x)
         return self.logits_of(rows)
+
+
+class LstmBothWays(Lstm):
+    """The same with an encoder that reads both ways, whatever its hparam says."""
+
+    direction = "bidirectional"
 
 
 # === Deep-Att: section 3 of Zhou et al. (2016, arXiv:1606.04199) ===

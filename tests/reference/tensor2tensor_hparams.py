@@ -55,9 +55,13 @@ THEIRS = {
     "transformer_big_dr3": _BIG | {"layer_prepostprocess_dropout": 0.3},
     "transformer_k128": _V1 | {"attention_key_channels": 128},
     "transformer_k256": _V1 | {"attention_key_channels": 256},
-    "transformer_librispeech": _V3 | {  # transformer_librispeech_v2 on transformer_base
+    **dict.fromkeys(("transformer_librispeech", "transformer_librispeech_v2"), _V3 | {
         "learning_rate": 0.15, "batch_size": 16, "num_encoder_layers": 6, "num_decoder_layers": 4, "hidden_size": 384,
         "filter_size": 1536, "num_heads": 2, "relu_dropout": 0.2, "layer_prepostprocess_dropout": 0.2,
+    }),
+    "transformer_librispeech_v1": _V3 | {
+        "learning_rate": 0.15, "batch_size": 6_000_000, "num_encoder_layers": 5, "num_decoder_layers": 3,
+        "hidden_size": 256, "filter_size": 1024, "num_heads": 4,
     },
     "transformer_parsing_base_dr6": _PARSING | {
         "learning_rate_warmup_steps": 16_000, "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2,
@@ -126,7 +130,7 @@ _LSTM_OTHERWISE = {
 _ON_MOMENTUM = ("resnet_18", "resnet_34", "resnet_50", "resnet_152", "shakeshake_small", "shakeshake_big")
 OTHERWISE = {
     "slice_net": {"batch_size": 4096},
-    "transformer_librispeech": {"batch_size": 20_000},  # of 10 ms each, and not sentences
+    **{f"transformer_librispeech{end}": {"batch_size": 20_000} for end in ("", "_v1", "_v2")},  # not sentences, 10 ms
     "multi_model": {"dropout": 0.4},
     "xception_base": _ADAMS_RATE,
     "xception_tiny": _ADAMS_RATE | {"batch_size": 128},

@@ -198,15 +198,16 @@ def test_the_checker_finds_circles():
     assert cycle({"t2t.text.a": "from t2t.text import b", "t2t.text.b": "import json"}) == []
 
 
-def test_listing_every_name_loads_neither_tensorflow_nor_keras():
+def test_names_and_hparams_of_all_models_load_neither_tensorflow_nor_keras():
     found = run_python(
-        "from t2t.runs.listing import registry_listing; text = registry_listing(); import sys; "
-        "print(*sorted({'tensorflow', 'keras'} & set(sys.modules))); print(text)"
+        "from t2t.registry.plugins import load_plugins; load_plugins('examples/usr_dir')\n"
+        "from t2t.runs.listing import registry_listing; text = registry_listing() + registry_listing('hparams')\n"
+        "import sys; print(*sorted({'tensorflow', 'keras'} & set(sys.modules))); print(text)"
     )
     loaded, _, listing = found.partition("\n")
     assert loaded == ""
-    assert "  transformer_base " in listing
-    assert "  translate_ende_numbers " in listing
+    for line in ("transformer_base ", "translate_ende_numbers ", "byte_net ", "my_bag_of_words ", "unfolding_factor="):
+        assert f"  {line}" in listing
 
 
 def test_the_lower_floors_work_without_tensorflow(modules, places):

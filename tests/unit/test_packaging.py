@@ -48,7 +48,7 @@ reveal_type(MyProblem())
 
 @t2t.register_hparams
 def my_set() -> t2t.HParams:
-    return t2t.ModelHParams()
+    return t2t.HParams()
 
 
 reveal_type(my_set)

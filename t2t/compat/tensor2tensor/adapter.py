@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from t2t.compat.tensor2tensor.adapted_arrays import adapted_arrays
 from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_problems
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample, Source
@@ -154,7 +155,8 @@ class AdaptedText2Class(_Adapted, Text2Class):
         label = sample.get("label", sample.get(TARGETS))
         if isinstance(label, list | tuple) and len(label) != 1:
             raise UserError(
-                f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one"
+                f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one; "
+                f"for several, derive it from Text2TextProblem, with their names as the text of its targets"
             )
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)
@@ -172,21 +174,25 @@ def adapt(theirs: type, name: str) -> type[Problem]:
     if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
         raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem; derive it from one")
     one = theirs()
+    theirs._registered_name = name
+    if (arrays := adapted_arrays(one)) is not None:
+        array_kind, values = arrays
+        values |= {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
+        return type(theirs.__name__, (array_kind,), values)
     if isinstance(one, text_problems.Text2ClassProblem):
         kind: type[_Adapted] = AdaptedText2Class
     elif isinstance(one, text_problems.Text2TextProblem):
         kind = AdaptedText2Text if one.has_inputs else AdaptedText2Self
     else:
         raise UserError(
-            f"problem {name!r}: {theirs.__name__} is neither text to text, to itself nor to classes; write it as a "
+            f"problem {name!r}: {theirs.__name__} is of no kind that there is here; write it as a "
             f"problem of this project, see docs/new_problem.md"
         )
-    theirs._registered_name = name
     if one.packed_length:
         log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, one.packed_length)
     if not theirs.preprocess_example.__module__.startswith(_OURS):
         log.warning("problem %s: nothing here calls its preprocess_example; examples are read as they are made", name)
-    values: dict[str, Any] = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
+    values = {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
     if not theirs.eval_metrics.__module__.startswith(_OURS):
         metrics = (str(getattr(metric, "value", metric)) for metric in one.eval_metrics())
         values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics

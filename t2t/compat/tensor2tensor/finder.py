@@ -19,6 +19,11 @@ _OURS = __name__.rpartition(".")[0]
 _IMPORTS_IT = re.compile(rf"^\s*(?:from|import)\s+{THEIRS}\b", re.MULTILINE)
 _TENSORFLOW = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1")
 """Names under which files written for TensorFlow 1 import it."""
+_LATER = {
+    "data_generators.wmt": "data_generators.translate",
+    "data_generators.audio_encoder": "data_generators.speech_recognition",
+}
+"""Modules whose names are in another one here; `wmt` of the first versions also was in later ones."""
 
 
 def install() -> None:
@@ -26,7 +31,7 @@ def install() -> None:
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())  # the path of a package here would find its files under their names, too
-    usr_package.add_stand_in(_tensorflow_of)
+    usr_package.add_stand_in(_stand_in)
 
 
 class _Finder(MetaPathFinder):
@@ -38,7 +43,7 @@ class _Finder(MetaPathFinder):
         top, dot, rest = fullname.partition(".")
         if top != THEIRS or PathFinder.find_spec(THEIRS) is not None:
             return None
-        return spec_from_loader(fullname, _Renamed(_OURS + dot + rest), is_package=True)
+        return spec_from_loader(fullname, _Renamed(_OURS + dot + _LATER.get(rest, rest)), is_package=True)
 
 
 class _Renamed(Loader):
@@ -77,13 +82,13 @@ def _exists(name: str) -> bool:
         return False
 
 
-def _tensorflow_of(folder: Path, name: str) -> ModuleType | None:
-    """Returns what a plug-in in a folder imports as TensorFlow; None for TensorFlow itself."""
-    if name not in _TENSORFLOW or not imports_tensor2tensor(folder):
+def _stand_in(folder: Path, name: str) -> ModuleType | None:
+    """Returns what a plug-in in a folder imports as TensorFlow or `os`; None for the module of that name."""
+    if name not in (*_TENSORFLOW, "os") or not imports_tensor2tensor(folder):
         return None
-    from t2t.compat.tensor2tensor.tensorflow1 import TENSORFLOW
+    from t2t.compat.tensor2tensor.tensorflow1 import OS, TENSORFLOW
 
-    return TENSORFLOW
+    return OS if name == "os" else TENSORFLOW
 
 
 def imports_tensor2tensor(folder: Path) -> bool:

@@ -89,6 +89,8 @@ def described(value: _Refusing) -> str:
 
 def advice_on(value: _Refusing) -> str:
     """Returns what to do instead of using a placeholder."""
+    if ".multi_problem" in value._of_tensor2tensor:
+        return "several problems are trained together by --problem=a-b-c"
     nearest = [model for part, model in _MODELS.items() if f".{part}" in value._of_tensor2tensor]
     if nearest:
         return f"networks are written for TensorFlow 2 and JAX (docs/new_model.md); the nearest model is {nearest[0]}"

@@ -1,4 +1,4 @@
-"""What problem files touch of TensorFlow 1, without loading TensorFlow: files, logs and flags.
+"""What problem files touch of TensorFlow 1, without loading TensorFlow: files, logs and flags; and their `os`.
 
 Every other name is that of `tensorflow.compat.v1`, or else of `tensorflow`, which load when one is looked up.
 """
@@ -6,6 +6,7 @@ Every other name is that of `tensorflow.compat.v1`, or else of `tensorflow`, whi
 import glob
 import logging as python_logging
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -17,6 +18,32 @@ from t2t.compat.tensor2tensor.placeholders import placeholder
 from t2t.errors import UserError
 
 log = python_logging.getLogger("t2t")
+
+
+def listed(path: Any = ".") -> list[str]:
+    """Returns the names in a folder without this project's data, which a plug-in that reads all files would read."""
+    names = sorted(os.listdir(path))
+    return [name for name in names if not (_ASIDE.fullmatch(str(name)) or _is_data(os.path.join(path, name)))]
+
+
+_ASIDE = re.compile(r"\..*\.(partial|lock)")
+"""Names beside generated data while it is made."""
+
+
+def _is_data(path: str) -> bool:
+    return os.path.exists(os.path.join(path, "manifest.json"))
+
+
+class _Os(ModuleType):
+    """The module `os`, whose `listdir` leaves out this project's data."""
+
+    listdir = staticmethod(listed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+
+OS = _Os("os", os.__doc__)
 
 
 class _File:
@@ -89,7 +116,7 @@ def _walk(top: str, in_order: bool = True) -> Iterator[tuple[str, list[str], lis
 
 gfile = SimpleNamespace(
     GFile=_File, Open=_File, FastGFile=_File, Exists=os.path.exists, IsDirectory=os.path.isdir, Glob=_glob,
-    ListDirectory=lambda folder: sorted(os.listdir(folder)), MkDir=os.mkdir,
+    ListDirectory=listed, MkDir=os.mkdir,
     MakeDirs=lambda folder: os.makedirs(folder, exist_ok=True), Remove=os.remove, DeleteRecursively=shutil.rmtree,
     Copy=_copy, Rename=_rename, Walk=_walk, Stat=lambda path: SimpleNamespace(length=os.stat(path).st_size),
 )  # fmt: skip
@@ -175,4 +202,4 @@ def _as_bytes(value: Any, encoding: str = "utf-8") -> bytes:
 
 TENSORFLOW = _TensorFlow()
 
-__all__ = ["TENSORFLOW", "gfile", "logging"]
+__all__ = ["OS", "TENSORFLOW", "gfile", "listed", "logging"]

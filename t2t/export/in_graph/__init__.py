@@ -5,8 +5,7 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.export.in_graph.base import GraphVocabulary
 from t2t.export.in_graph.byte import GraphByte
-from t2t.export.in_graph.piece_table import GraphPieceTable
-from t2t.export.in_graph.sentencepiece import GraphSentencePiece
+from t2t.export.in_graph.sentencepiece import GraphPieceTable, GraphSentencePiece
 from t2t.export.in_graph.subword import GraphSubword
 from t2t.export.in_graph.words import GraphWords
 from t2t.text.encoder import TextEncoder

@@ -7,6 +7,7 @@ tables, activation and depths are settings.
 Legend: D width, V vocabulary, L positions.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,11 @@ from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.importing.alignment import alignment_hparams
 from t2t.importing.fairseq import dictionary
 from t2t.importing.fairseq.files import FairseqCheckpoint, read_checkpoint, read_vocabularies
-from t2t.importing.fairseq.tensors import with_todays_names
 from t2t.importing.formats import ImportRequest
 from t2t.importing.ids import our_order
 from t2t.importing.known_values import unknown_values
-from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
-from t2t.importing.tensors import Tensors
+from t2t.importing.tensors import Tensors, take_parts
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -211,3 +210,33 @@ def _check_version(tensors: Tensors, checkpoint: FairseqCheckpoint, side: str) -
             f"{checkpoint.path}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the "
             f"{side}; the models here have it, so it cannot be imported"
         )
+
+
+_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+\.)layer_norms\.(\d)\.(weight|bias)")
+_NORMS = {
+    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+}
+_PACKED = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
+
+
+def with_todays_names(arrays: Arrays) -> Arrays:
+    """Returns the tensors by their names in version 0.12.
+
+    In older versions norms were numbered within a layer, queries, keys and values were stacked in one matrix, and a
+    separate output layer was `decoder.embed_out`.
+    """
+    found: Arrays = {}
+    for name, array in arrays.items():
+        if norm := _NORM.fullmatch(name):
+            stack, layer, number, kind = norm.groups()
+            found[f"{stack}{layer}{_NORMS[stack][int(number)]}.{kind}"] = array
+        elif packed := _PACKED.fullmatch(name):
+            parts = np.split(array, 3) if len(array) % 3 == 0 else [array]
+            letters = "qkv" if len(parts) == 3 else "?"
+            found |= {
+                f"{packed[1]}{letter}_proj.{packed[2]}": part for letter, part in zip(letters, parts, strict=True)
+            }
+        else:
+            found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = array
+    return found

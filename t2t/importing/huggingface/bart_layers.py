@@ -11,8 +11,7 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.search import search_hparams
 from t2t.importing.huggingface.settings import need, need_size, number_of
-from t2t.importing.parts import take_parts
-from t2t.importing.tensors import Tensors
+from t2t.importing.tensors import Tensors, take_parts
 
 COPIES = ("lm_head.weight", "model.decoder.embed_tokens.weight", "model.encoder.embed_tokens.weight")
 """Other names of a shared embedding table; without one, the first is another name of the decoder's."""

@@ -29,9 +29,8 @@ from t2t.importing.huggingface.search import search_hparams, search_warnings
 from t2t.importing.huggingface.settings import check_settings, need_size, number_of
 from t2t.importing.huggingface.tokenizer_files import TokenizerFiles
 from t2t.importing.ids import pieces_by_id
-from t2t.importing.parts import take_parts
 from t2t.importing.run import ForeignRun
-from t2t.importing.tensors import Tensors
+from t2t.importing.tensors import Tensors, take_parts
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder

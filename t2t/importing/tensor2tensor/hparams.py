@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.hparams.tensor2tensor_rates import noam_rate
+from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.importing.known_values import unknown_values
 
@@ -140,7 +140,9 @@ def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if steps and "batch_size" in values:
         changes["effective_batch_size"] = steps * values["batch_size"]
     optimizer = str(values.get("optimizer", "adam")).lower()
-    if "adam" not in optimizer or "adamw" in optimizer:
+    if optimizer == "adafactor":
+        changes["optimizer"] = optimizer
+    elif "adam" not in optimizer or "adamw" in optimizer:
         warnings.append(f"optimizer={values['optimizer']}: training continues with adam")
     warnings += [
         f"{name}={values[name]}: training continues without"
@@ -160,6 +162,8 @@ def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     constant = values.get("learning_rate_constant", 1.0)
     if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
         return {"learning_rate": constant}, []
+    if factors in ({"rsqrt_decay"}, {"constant", "rsqrt_decay"}):
+        return {"learning_rate_schedule": "rsqrt_decay", "learning_rate": constant if len(factors) > 1 else 1.0}, []
     if factors == {"constant", "linear_warmup", "rsqrt_decay"}:
         return {"learning_rate_schedule": "inverse_sqrt", "learning_rate": constant * warmup**-0.5}, []
     if factors == {"constant"}:

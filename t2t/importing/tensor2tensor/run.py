@@ -1,14 +1,17 @@
-"""Reads a run of Tensor2Tensor: its settings, its weights and the state of Adam."""
+"""Reads a run of Tensor2Tensor: its settings (`hparams.json`, `flags.txt`), its weights and the state of Adam."""
 
+import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from t2t.errors import UserError
+from t2t.errors import UserError, one_line
+from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import ForeignRun
-from t2t.importing.tensor2tensor import files
 from t2t.importing.tensor2tensor.hparams import translate
 from t2t.importing.tensor2tensor.names import network_name
 from t2t.importing.tensor2tensor.weights import convert
@@ -36,7 +39,7 @@ def read(request: ImportRequest) -> ForeignRun:
             unused.
     """
     assert request.vocab_file is not None, "the format needs it"
-    values = files.read_hparams(request.model_dir)
+    values = read_hparams(request.model_dir)
     problem = _problem(request, read_vocabulary(request.vocab_file))
     space = request.target_space_id
     if space is None:
@@ -62,7 +65,7 @@ def read(request: ImportRequest) -> ForeignRun:
 
 def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
     """Returns the problem with the vocabulary for all text features."""
-    flags = files.read_flags(request.model_dir)
+    flags = read_flags(request.model_dir)
     name = request.problem or flags.get("problem") or flags.get("problems")
     if not name:
         raise UserError(
@@ -77,3 +80,28 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
 def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:
     names = filter(None, map(network_name, variables))
     return any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
+
+
+def read_hparams(folder: Path) -> dict[str, Any]:
+    """Returns the content of `hparams.json`; raises UserError if it is missing or no JSON object."""
+    path = folder / "hparams.json"
+    if not path.is_file():
+        raise UserError(f"--model_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
+    with os_errors_as_machine_errors(f"cannot read {path}"):
+        content = path.read_bytes()
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no JSON ({one_line(error)}); restore it from a copy") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds {type(values).__name__}, not names with values; restore it from a copy")
+    return values
+
+
+def read_flags(folder: Path) -> dict[str, str]:
+    """Returns the flags in `flags.txt` by name; empty if there is no such file."""
+    try:
+        lines = (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return {}
+    return dict(line.strip().removeprefix("--").split("=", 1) for line in lines if "=" in line)

@@ -1,8 +1,9 @@
-"""Decodes a file: translates, or continues, each line."""
+"""Decodes a file: translates, or continues, each line; for recordings and images, a line is the path of a file."""
 
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.paths import local_path
+from t2t.files.remote.mirror import fetch
 from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
-from t2t.inference.files.listed import listed_files, marks_of
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report
 from t2t.inference.files.side_lines import SideLines, side_lines
@@ -202,3 +205,42 @@ def _identity(translator: Translator, job: Job, sides: _Sides) -> list[Any]:
         "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),
         dataclasses.asdict(hparams), *sides.sha256,
     ]  # fmt: skip
+
+
+def listed_files(lines: Sequence[str], folder: Path) -> list[Path]:
+    """Returns the paths that lines give, and fetches those of object stores; files may be missing.
+
+    Args:
+        lines: paths relative to the folder, or addresses of object stores.
+        folder: of the file with the lines.
+
+    Raises:
+        UserError: an address is malformed, or its scheme unknown.
+        MachineError: the store refuses or does not respond.
+    """
+    paths = [folder / (local_path(line) if "://" in line else line) for line in lines]
+    with os_errors_as_machine_errors("cannot read the files that lines name"):
+        fetch(*paths)
+    return paths
+
+
+def marks_of(lines: Sequence[str], paths: Sequence[Path]) -> int:
+    """Returns a number that changes with the size or time of each file; the sum over parts is that of the whole.
+
+    With it, outputs of files that have changed since are not kept, and those of others are, e.g. when decoding has
+    stopped at a missing file that is then added.
+
+    Args:
+        lines: see `listed_files`.
+        paths: their files; one may be missing.
+    """
+    return sum(map(_marks_of_one, lines, paths))
+
+
+def _marks_of_one(line: str, path: Path) -> int:
+    try:
+        status = path.stat()
+        marks = f"{status.st_size} {status.st_mtime_ns}"
+    except OSError:
+        marks = "missing"
+    return int.from_bytes(hashlib.sha256(f"{marks} {line}".encode()).digest()[:8])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t.data.padded_sizes import pad_to
+from t2t.data.batching import pad_to
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.constraints.finite_automaton import FiniteAutomaton
 from t2t.decoding.result import SearchResult

@@ -12,11 +12,11 @@ import jax
 import keras
 import numpy as np
 
-from t2t.data.padded_sizes import pad_to
+from t2t.data.batching import pad_to
 from t2t.inference.backend import ModelFunction
 from t2t.inference.jax.devices import Copies
 from t2t.inference.jax.sizes import padded_length, padded_rows
-from t2t.layers.gradients import without_gradients
+from t2t.layers.contexts import without_gradients
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 

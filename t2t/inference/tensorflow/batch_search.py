@@ -17,7 +17,6 @@ from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.batch_sizes import min_active_size, select_active
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded
 from t2t.inference.search_batch import SearchBatch, SearchState, prefix_of, select_from_batch
@@ -26,6 +25,39 @@ from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
 from t2t.inference.tensorflow.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.models.base import SequenceModel
+
+MIN_ACTIVE_SHARE = 0.5
+"""When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
+
+SIZE_STEP = 8
+"""A batch shrinks to a multiple of this, or to one of SMALL_SIZES: on CPUs, each new size costs as much as a step, for
+new matrix kernels."""
+
+SMALL_SIZES = (1, 2, 4)
+"""Sizes for the many last steps of a batch, when few sentences continue to the limit."""
+
+
+def min_active_size(size: int) -> int:
+    """Returns how many sentences of a batch of `size` may be unfinished when the finished ones leave it."""
+    count = int(size * MIN_ACTIVE_SHARE)
+    return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
+
+
+def select_active(active: np.ndarray, min_active: int) -> np.ndarray:
+    """Returns which sentences stay in the batch, (B,) bool: all, the unfinished and a few finished, or none.
+
+    Args:
+        active: (B,) bool.
+        min_active: the batch shrinks once at most this many sentences are unfinished, see `min_active_size`.
+    """
+    count = int(active.sum())
+    if count > min_active or count == 0:
+        return np.full(len(active), count > 0)
+    size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
+    kept = active.copy()
+    kept[np.flatnonzero(~active)[: size - count]] = True
+    return kept
+
 
 TOKENS_PER_CALL = 16
 """Tokens that one call searches; buffers of outputs grow by this many."""

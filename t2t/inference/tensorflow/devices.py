@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from t2t.inference.backend import ModelFunction
 from t2t.inference.tensorflow.search_signatures import tensor_specs
-from t2t.layers.contexts import held
-from t2t.layers.gradients import without_gradients
+from t2t.layers.contexts import held, without_gradients
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 

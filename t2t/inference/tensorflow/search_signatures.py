@@ -4,14 +4,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t.inference import signatures
+from t2t.inference import backend
 from t2t.inference.search_batch import SearchState, constraint_states, prefix_of, with_constraint_states
 from t2t.models.base import SequenceModel
 
 
 def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
     """Returns the TensorSpec of a batch of inputs, or of prefixes if the model has no inputs."""
-    return tensor_specs(signatures.inputs_signature(model))
+    return tensor_specs(backend.inputs_signature(model))
 
 
 def tensor_specs(signature: Any) -> Any:

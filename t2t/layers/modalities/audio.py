@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.layers.conversion import is_for_converters
+from t2t.layers.contexts import is_for_converters
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.real import input_keep
 from t2t.layers.xception import DownBlock

@@ -9,8 +9,7 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from t2t.layers.losses import class_cross_entropy
-from t2t.layers.target_scores import TargetScores, most_probable, score_logits
+from t2t.layers.losses import TargetScores, class_cross_entropy, most_probable, score_logits
 from t2t.registry.overrides import check_overrides
 from t2t.specs.features import FeatureKind, FeatureSpec
 

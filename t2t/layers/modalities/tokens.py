@@ -8,11 +8,9 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.dropout import Dropout, random_keep
-from t2t.layers.losses import token_weights
+from t2t.layers.losses import TargetScores, linear_cross_entropy, score_by_blocks, token_weights
 from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import Bottom, Top
-from t2t.layers.output_loss import linear_cross_entropy
-from t2t.layers.target_scores import TargetScores, score_by_blocks
 from t2t.registry import register_modality
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind

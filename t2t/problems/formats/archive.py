@@ -3,8 +3,10 @@
 Archives are read in memory and never unpacked on the disk, so that paths in them can do no harm.
 """
 
+import bz2
 import contextlib
 import functools
+import gzip
 import lzma
 import os
 import tarfile
@@ -12,12 +14,18 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import remedy_of
 
 MOST_BYTES = 1 << 30
 """Most bytes of the files read from an archive, in total: a small archive can unpack to more than fits into memory."""
+_MOST_HEADER_BYTES = 1 << 16
+"""Most bytes of all headers of a file in a tar archive: long paths, attributes, maps of sparse files."""
+_MOST_GLOBAL_ATTRIBUTES = 100
+_PACKED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+"""First bytes of a packed file -> how it is opened."""
 
 
 def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
@@ -53,6 +61,17 @@ def read_members(place: Path, wanted: Callable[[str], bool], most_bytes: int = M
     return dict(sorted(found.items()))
 
 
+def unpack_tar(place: Path, folder: Path) -> None:
+    """Unpacks a tar archive, plain or packed, without files that would lie outside of the folder.
+
+    Raises:
+        UserError: the archive is damaged; the message names it.
+    """
+    with _errors(place):
+        for member, archive in _tar_members(place):
+            archive.extract(member, folder, filter="data")
+
+
 def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
     """Yields the path, the unpacked size in bytes and a read function of each wanted file."""
     if place.is_dir():
@@ -66,12 +85,50 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                 if wanted(info.filename) and not info.is_dir():
                     yield info.filename, info.file_size, functools.partial(_unpacked, archive, info)
     else:
-        with tarfile.open(place, "r:*") as archive:
-            for member in archive:
-                name = member.name.removeprefix("./")
-                content = archive.extractfile(member) if member.isfile() and wanted(name) else None
-                if content is not None:
-                    yield name, member.size, content.read
+        for member, archive in _tar_members(place):
+            name = member.name.removeprefix("./")
+            content = archive.extractfile(member) if member.isfile() and wanted(name) else None
+            if content is not None:
+                yield name, member.size, content.read
+
+
+def _tar_members(place: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+    """Yields what is in a tar archive, plain or packed, and the archive; each may be read until the next is taken.
+
+    What headers say is not believed: memory stays bounded, and the positions of headers must grow.
+
+    Raises:
+        tarfile.TarError: it is no tar archive, or a header is damaged or of more than `_MOST_HEADER_BYTES`.
+    """
+    with open(place, "rb") as file:
+        start = file.read(6)
+    opened: Any = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), open)
+    with opened(place, "rb") as stream:
+        bounded = _BoundedStream(stream)
+        with tarfile.open(mode="r:", fileobj=bounded) as archive:  # type: ignore[call-overload]  # needs no whole stream
+            end = -1
+            while (member := archive.next()) is not None:
+                if member.size < 0 or member.offset <= end or len(archive.pax_headers) > _MOST_GLOBAL_ATTRIBUTES:
+                    raise tarfile.ReadError(f"the header at byte {member.offset:,} is not plausible")
+                end = member.offset
+                bounded.left = member.size
+                yield member, archive
+                bounded.left = _MOST_HEADER_BYTES
+                archive.members.clear()  # type: ignore[attr-defined]  # it keeps all headers that it has read
+
+
+class _BoundedStream:
+    """A stream of which no more than `left` bytes are read: tarfile reads headers of any size that they claim."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream, self.left = stream, _MOST_HEADER_BYTES
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise tarfile.ReadError(f"headers claim {size:,} bytes where {self.left:,} are allowed")
+        self.left -= size
+        return self._stream.read(size)
 
 
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -79,11 +136,15 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return file.read(info.file_size + 1)  # without a limit, 2 GiB are unpacked, whatever size the archive says
 
 
+_OF_HEADERS = (EOFError, RuntimeError, ValueError, OverflowError)
+"""What else the libraries raise for damaged headers."""
+
+
 @contextlib.contextmanager
 def _errors(place: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, *_OF_HEADERS) as error:
         raise UserError(f"{place}: the archive is damaged ({one_line(error)}); download it again") from None
     except OSError as error:
         cure = remedy_of(error, "download it again")

@@ -45,6 +45,19 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
+def decode_image(content: bytes, channels: int, what: str) -> np.ndarray:
+    """Returns the image in the content of a file, see `read_image`; `what` names it in an error."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            pixels: np.ndarray = np.asarray(image.convert(_MODES[channels]))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise UserError(
+            f"{what}: its content, which starts with {content[:8]!r}, cannot be read as an image "
+            f"({type(error).__name__}); give PNG or JPEG files"
+        ) from None
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
 def _of_eight_bits(image: Image.Image, path: Path) -> Image.Image:
     """Returns an image with the high bytes of 16 bits a channel, which Pillow's `convert` would clip at 255."""
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN_BIT_FORMATS):

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.inference.attention import Attention, AttentionMap, NoAttentionError
+from t2t.inference.attention import Attention, AttentionMap, NoAttentionError, attention_rollout
 from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.output_terms import OutputTerms
-from t2t.inference.rollout import attention_rollout
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.inference.word_links import word_numbers
 from t2t.problems.parsing import Parsing

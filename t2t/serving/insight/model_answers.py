@@ -9,8 +9,7 @@ from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
 from t2t.serving.insight.run_answers import json_int
 from t2t.serving.insight.searches import ids_of, read_search, search_events
 from t2t.serving.insight.studio import Studio
-from t2t.serving.plain_requests import texts_of
-from t2t.serving.search_changes import FIELDS
+from t2t.serving.requests import FIELDS, texts_of
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind
 

@@ -11,14 +11,11 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 
 from t2t.errors import UnknownNameError
 from t2t.runs.startup import prepare_framework
-from t2t.serving.address import EVENTS, HTML, JSON, Address, Content, Handler
-from t2t.serving.events import event_response
+from t2t.serving.engine import ServingEngine
 from t2t.serving.insight import data_answers, run_answers
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY, app_page, figures_page, plotly_file, static
 from t2t.serving.insight.studio import Studio
-from t2t.serving.plain_requests import read_json
-from t2t.serving.schemas import ANY_OBJECT, INTEGER, STRING
-from t2t.serving.service import Service
+from t2t.serving.routes import EVENTS, HTML, JSON, Address, Handler, event_response, read_object
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -41,36 +38,36 @@ _EXAMPLE_ANSWERS = {
 }
 """Requests handled by `<name>_answer` in `t2t.serving.insight.example_answers`, with their summaries."""
 
-_SPLIT = {"run": STRING, "problem": STRING, "split": STRING}
+_SPLIT = {"run": str, "problem": str, "split": str}
 """Query parameters that select a split."""
 
 Answer = Callable[[Studio, Mapping[str, Any]], dict[str, Any]]
 
 
-_PLAIN = {JSON: Content(ANY_OBJECT)}
+_PLAIN = {JSON: dict[str, Any]}
 
 _LOOKS: dict[str, tuple[Answer, dict[str, Any], str]] = {
     "runs": (run_answers.runs_answer, {}, "The table of runs."),
-    "checkpoints": (run_answers.checkpoints_answer, {"run": STRING}, "The checkpoints of a run."),
+    "checkpoints": (run_answers.checkpoints_answer, {"run": str}, "The checkpoints of a run."),
     "examples": (
         run_answers.examples_answer,
-        {"run": STRING, "split": STRING, "count": INTEGER},
+        {"run": str, "split": str, "count": int},
         "The first examples of a split of a run's data.",
     ),
     "dev_outputs": (
         run_answers.dev_outputs_answer,
-        {"run": STRING, "problem": STRING, "most": INTEGER},
+        {"run": str, "problem": str, "most": int},
         "Changes of the outputs for dev sentences from evaluation to evaluation.",
     ),
     "data": (data_answers.data_answer, _SPLIT, "Figures of a split of a run's data."),
     "data_examples": (
         data_answers.data_examples_answer,
-        {**_SPLIT, "start": INTEGER, "count": INTEGER, "text": STRING},
+        {**_SPLIT, "start": int, "count": int, "text": str},
         "Examples of a split, with their pieces and padding.",
     ),
     "data_pieces": (
         data_answers.data_pieces_answer,
-        {**_SPLIT, "vocabulary": INTEGER, "order": STRING, "text": STRING, "start": INTEGER, "count": INTEGER},
+        {**_SPLIT, "vocabulary": int, "order": str, "text": str, "start": int, "count": int},
         "Pieces of a vocabulary with how often they occur.",
     ),
 }
@@ -85,8 +82,8 @@ def insight_addresses(studio: Studio) -> list[Address]:
 
 def _page_addresses(studio: Studio) -> list[Address]:
     """Returns the addresses of the pages, their files, and streamed searches."""
-    page = {HTML: Content(STRING)}
-    files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
+    page = {HTML: str}
+    files = {kind.partition(";")[0]: str for kind in _KINDS.values()}
     pages = [
         Address(
             method="GET",
@@ -107,7 +104,7 @@ def _page_addresses(studio: Studio) -> list[Address]:
             handler=functools.partial(_search, studio),
             summary="The outputs for a text, streamed during the search.",
             requests=_PLAIN,
-            answers={EVENTS: Content(STRING)},
+            answers={EVENTS: str},
         ),
     ]
 
@@ -150,12 +147,12 @@ def _ask_addresses(studio: Studio) -> list[Address]:
     ]
 
 
-async def _page(studio: Studio, name: str, service: Service, request: Request) -> Response:
+async def _page(studio: Studio, name: str, service: ServingEngine, request: Request) -> Response:
     facts = {"page": name, "hasData": studio.has_data, "mostTexts": service.limits.most_texts}
     return HTMLResponse(app_page(name, facts), headers={"Content-Security-Policy": POLICY})
 
 
-async def _file(service: Service, request: Request) -> Response:
+async def _file(service: ServingEngine, request: Request) -> Response:
     name = request.path_params["name"]
     if name == PLOTLY:  # megabytes, cacheable because the version is in the address
         return FileResponse(plotly_file(), media_type=_KINDS["script"], headers={"Cache-Control": "max-age=31536000"})
@@ -164,28 +161,28 @@ async def _file(service: Service, request: Request) -> Response:
     return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
 
 
-async def _view(service: Service, request: Request) -> Response:
+async def _view(service: ServingEngine, request: Request) -> Response:
     """Answers with a page without figures: the browser replaces the empty list by its own."""
     return HTMLResponse(figures_page("What models wrote", []))
 
 
-async def _look(answer: Answer, studio: Studio, service: Service, request: Request) -> Response:
+async def _look(answer: Answer, studio: Studio, service: ServingEngine, request: Request) -> Response:
     return JSONResponse(await service.read(functools.partial(answer, studio, dict(request.query_params))))
 
 
-async def _ask_files(answer: Answer, studio: Studio, service: Service, request: Request) -> Response:
-    data = read_json(await service.body(request))
+async def _ask_files(answer: Answer, studio: Studio, service: ServingEngine, request: Request) -> Response:
+    data = await read_object(service, request)
     return JSONResponse(await service.read(functools.partial(answer, studio, data)))
 
 
-async def _compare(studio: Studio, service: Service, request: Request) -> Response:
-    data = read_json(await service.body(request))
+async def _compare(studio: Studio, service: ServingEngine, request: Request) -> Response:
+    data = await read_object(service, request)
     job = functools.partial(run_answers.comparison_answer, studio, data, service.limits.most_texts)
     return JSONResponse(await service.run(job))
 
 
-async def _ask_model(name: str, studio: Studio, service: Service, request: Request) -> Response:
-    data = read_json(await service.body(request))
+async def _ask_model(name: str, studio: Studio, service: ServingEngine, request: Request) -> Response:
+    data = await read_object(service, request)
     most = {"most_texts": service.limits.most_texts} if name == "outputs" else {}
 
     def job() -> dict[str, Any]:
@@ -198,8 +195,8 @@ async def _ask_model(name: str, studio: Studio, service: Service, request: Reque
     return JSONResponse(await service.run(job, (name, json.dumps(data, sort_keys=True))))
 
 
-async def _search(studio: Studio, service: Service, request: Request) -> Response:
-    data = read_json(await service.body(request))
+async def _search(studio: Studio, service: ServingEngine, request: Request) -> Response:
+    data = await read_object(service, request)
 
     def job() -> Iterator[dict[str, Any]]:
         prepare_framework()

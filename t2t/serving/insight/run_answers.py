@@ -18,7 +18,7 @@ from t2t.serving.insight.output_history import history_json
 from t2t.serving.insight.run_folders import printable
 from t2t.serving.insight.studio import Studio
 from t2t.serving.insight.system_comparison import compare_systems
-from t2t.serving.plain_requests import texts_of
+from t2t.serving.requests import texts_of
 from t2t.specs.constants import DEV
 
 MOST_POINTS, WIDEST_MEAN = 100_000, 10_001

@@ -11,8 +11,8 @@ from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.inference.settings import SEED
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.insight.run_answers import json_int
-from t2t.serving.plain_requests import search_changes, texts_of
-from t2t.serving.search_changes import SEARCH_KEYS, check_changes
+from t2t.serving.models import check_changes
+from t2t.serving.requests import SEARCH_KEYS, texts_of
 
 
 class Search(NamedTuple):
@@ -40,7 +40,7 @@ def read_search(translator: Translator, data: Mapping[str, Any], widest: int) ->
     asked = data.get("search", {})
     if not isinstance(asked, dict) or not set(asked) <= set(SEARCH_KEYS):
         raise UserError(f"search {asked!r:.80}: an object with some of {', '.join(SEARCH_KEYS)} is wanted")
-    changes = search_changes(asked)
+    changes = {name: value for name, value in asked.items() if value is not None}
     most = max(widest, translator.settings(1)[0].rows_per_sentence)
     if "beam_size" in changes:
         json_int(changes, "beam_size", 1, 1, most)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.rows import RowTransfer
-from t2t.checkpoints.transfer import match, require_exact, require_some
+from t2t.checkpoints.transfer import RowTransfer, match, require_exact, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, counterparts, to_state
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders

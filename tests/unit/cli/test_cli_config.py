@@ -254,6 +254,34 @@ def test_a_mistake_in_a_file_is_named_with_its_place(text, line, about, tmp_path
     assert f"line {line}" * bool(line) in str(error.value)
 
 
+SETS = """
+model = "transformer"
+problem = "translate_ende_numbers"
+hparams_set = "transformer_tiny"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "about"),
+    [
+        ("[hparams]\nbatch_size = 9\ndropout = 0.3", 7, "'dropout' layer_prepostprocess_dropout"),
+        ("[hparams]\nnum_heads = 'a'", 6, "num_heads=a: int"),
+        ("[hparams]\nbatch_size = 9\nattention_dropout = 3.0", 7, "attention_dropout=3.0:"),
+        ("hparams = ['num_heads=2', 'beams=4']", 5, "'beams' beam_size"),
+    ],
+)
+@pytest.mark.parametrize("command", [trainer, tune, decoder])
+def test_an_hparam_that_the_set_does_not_take_is_named_with_its_place(text, line, about, command, config):
+    config.write_text(f"{SETS}{text}\n")
+    with refused(f"{config},", line, *about.split()):
+        given_hparams(parsed(command, f"--config={config}"))
+
+
+def test_an_hparam_of_a_file_that_the_command_line_replaces_may_be_wrong(config):
+    config.write_text(f"{SETS}[hparams]\nnum_heads = 'a'\n")
+    assert given_hparams(parsed(trainer, f"--config={config}", "--hparams=num_heads=2")) == "num_heads=2"
+
+
 def test_files_that_cannot_be_read_and_text_that_is_no_unicode_are_refused(tmp_path):
     with refused("--config=none.toml:"):
         parsed(trainer, "--config=none.toml")

@@ -8,7 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from t2t.cli import decoder, decoding
-from t2t.cli.decoding import OutputOptions, check_split_languages, decode_interactively, default_target, print_scores
+from t2t.cli.decoding import (
+    OutputOptions,
+    check_scoring,
+    check_split_languages,
+    decode_interactively,
+    default_target,
+    print_scores,
+)
 from t2t.data.generate import generate
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
@@ -152,6 +159,18 @@ def test_a_file_is_scored_by_the_metrics_of_its_problem(problem, output, referen
     print_scores(get_problem(problem), "unread", f"{tmp_path}/outputs", f"{tmp_path}/references", "")
     found = capsys.readouterr().out.splitlines()
     assert [line[: len(start)] for line, start in zip(found, printed, strict=False)] == printed
+
+
+def test_a_file_is_scored_against_several_references(tmp_path, capsys):
+    for name, lines in (("outputs", "a b c d\ne f g h"), ("one", "a b c d\nx"), ("two", "x\ne f g h")):
+        (tmp_path / name).write_text(f"{lines}\n")
+    names = f"{tmp_path}/one,{tmp_path}/two"
+    print_scores(get_problem("text2text_files"), "unread", f"{tmp_path}/outputs", names, "")
+    found = capsys.readouterr().out.splitlines()
+    assert [line[:13] for line in found] == ["BLEU = 100.00", "accuracy_per_"]
+    assert found[1].startswith("accuracy_per_sequence = 1.0000")
+    with refused("'wer':"):
+        check_scoring(names, DecodeHParams(), [get_problem("speech_files")])
 
 
 # === The decoder's flags of languages, with a run whose inputs have language tags; no model decodes ===

@@ -249,6 +249,9 @@ def test_a_reference_has_as_many_lines_as_the_inputs_before_anything_is_decoded(
     for lines, about in (("a\nb\n", f"{source} 3 {reference} 2"), ("a\nb\nc\n", "/nowhere;")):
         reference.write_text(lines)
         check_refused(decoder, *flags, about=about)
+    source.write_text("a\n")
+    flags[2] += f",{source}"
+    check_refused(decoder, *flags, about=f"{source} 1 {reference} 3")
 
 
 def test_listing_names_needs_nothing_else(capsys):

@@ -8,8 +8,8 @@ from t2t.cli import exporter, insight, server
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs import loading
-from t2t.serving.app import build_app
-from t2t.serving.service import RequestLimits, Service
+from t2t.serving.engine import RequestLimits, ServingEngine
+from t2t.serving.routes import build_app
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.in_process import check_refused, refusal
 from tests.many_runs import create_run
@@ -49,7 +49,7 @@ def inspected(run, monkeypatch):
         started = []
         monkeypatch.setattr(insight, "run_server", lambda values, addresses, needs_runs: started.append(addresses) or 0)
         assert insight.main(["t2t-insight", str(run), *flags_of(languages)]) == 0
-        service = Service([], RequestLimits(seconds=600.0))  # a busy machine may take minutes to import Keras
+        service = ServingEngine([], RequestLimits(seconds=600.0))  # a busy machine may take minutes to import Keras
         app = build_app(service, ["127.0.0.1"], started[0](service, {}))
         with TestClient(app, base_url="http://127.0.0.1") as client:
             answer = client.post("/insight/load", json={"model": "run"})

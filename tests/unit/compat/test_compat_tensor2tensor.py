@@ -1,8 +1,12 @@
 """Plug-ins as they were written for Tensor2Tensor: what they register, generate and set."""
 
+import copy
 import gzip
+import pickle
+import random
 import sys
 import tarfile
+import wave
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import pytest
 import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
+from t2t.problems.base import Source
 from t2t.registry import HPARAMS, MODELS, REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
@@ -22,7 +27,8 @@ from tests.registrations import forgotten
 HEAD = """
 import os
 import tensorflow as tf
-from tensor2tensor.data_generators import generator_utils, problem, text_encoder, text_problems, translate
+from tensor2tensor.data_generators import algorithmic, generator_utils, multi_problem, problem, text_encoder
+from tensor2tensor.data_generators import text_problems, translate
 from tensor2tensor.layers import common_layers, modalities
 from tensor2tensor.models import transformer
 from tensor2tensor.models.research import universal_transformer
@@ -56,7 +62,7 @@ def load(tmp_path):
 
 @pytest.fixture
 def texts(tmp_path):
-    """Returns the examples of generated data: split -> list of (inputs, targets) as texts."""
+    """Returns the examples of generated data: split -> list of (inputs, targets), as texts where they are of ids."""
 
     def read(name):
         problem = get_problem(name)
@@ -70,9 +76,9 @@ def texts(tmp_path):
                 if reader.is_sequence(feature):
                     values, lengths = reader.read(every, feature)
                     rows = np.split(values, np.cumsum(lengths)[:-1])
-                    sides.append([encoders[feature].decode(row) for row in rows])
                 else:
-                    sides.append([encoders[feature].decode(value) for value in reader.single(every, feature)])
+                    rows = reader.single(every, feature)
+                sides.append([encoders[feature].decode(row) for row in rows] if feature in encoders else list(rows))
             found[split] = list(zip(*sides, strict=True))
         return found
 
@@ -166,6 +172,20 @@ class TheirBooks(text_problems.ChoppedTextProblem):
   dev_text_filepaths = train_text_filepaths
 
 @registry.register_problem
+class TheirSums(algorithmic.AlgorithmicProblem):
+  num_symbols, train_size, dev_size, train_length, dev_length = 9, 3, 1, 4, 4
+  def generator(self, nbr_symbols, max_length, nbr_cases):
+    yield from algorithmic.shift_generator(nbr_symbols, 8, max_length, nbr_cases)
+
+@registry.register_problem
+class TheirCopies(TheirSums):
+  num_symbols, generator = 9, staticmethod(algorithmic.identity_generator)
+
+@registry.register_problem
+class TheirReverses(TheirSums):
+  num_symbols, generator = 9, staticmethod(algorithmic.reverse_generator)
+
+@registry.register_problem
 class TheirOld(problem.Text2TextProblem):
   is_character_level = True
   def generator(self, data_dir, tmp_dir, is_training):
@@ -175,8 +195,17 @@ class TheirOld(problem.Text2TextProblem):
     (tmp_path / "book").write_text("abcdefghij")
     for name, text in {"train.a": "a", "train.b": "b", "dev.a": "a", "dev.b": "c"}.items():
         (tmp_path / name).write_text(text + "\n")
-    for name in ("their_classes", "their_texts", "their_books", "their_old"):
+    numbers = {
+        "their_sums": lambda text: text.replace("0", "8"),
+        "their_copies": str,
+        "their_reverses": lambda text: text[::-1],
+    }
+    for name in ("their_classes", "their_texts", "their_books", "their_old", *numbers):
         generate(name, tmp_path)
+    for name, expected in numbers.items():
+        rows = texts(name)["train"]
+        assert rows == [(inputs, expected(inputs)) for inputs, _ in rows]
+        assert len(rows) == 3
     assert texts("their_classes")["dev"] == [("so-so dev", "good")]
     assert texts("their_texts")["train"] == [("a text",)]
     assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
@@ -222,7 +251,7 @@ class TheirPairs(text_problems.Text2SelfProblem):
     return self.generate_samples(data_dir, tmp_dir, split)
 
 @registry.register_problem
-class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
+class TheirNumbers(text_problems.Text2RealProblem):
   pass
 """
 
@@ -237,8 +266,140 @@ def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, t
     assert texts("their_pairs")["train"] == [("red", "blue")]
     said = " ".join(record.getMessage() for record in caplog.records)
     assert all(name in said for name in ("packed_length=256", "preprocess_example", "context"))
-    with refused("QuestionAndContext2TextProblem", "their_answers"):
-        get_problem("their_answers")
+    with refused("Text2RealProblem", "their_numbers"):
+        get_problem("their_numbers")
+
+
+SEVERAL_TEXTS = """
+@registry.register_problem
+class TheirAnswers(text_problems.QuestionAndContext2TextProblem):
+  vocab_type = text_problems.VocabType.CHARACTER
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "who?", "context": "she was", "targets": "she"}
+
+@registry.register_problem
+class TheirOwnAnswers(TheirAnswers):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    yield from super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+
+@registry.register_problem
+class TheirTwoTexts(text_problems.TextConcat2ClassProblem):
+  vocab_type, num_classes = text_problems.VocabType.CHARACTER, 2
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": ["a", "b", "c"], "label": 1}
+
+@registry.register_problem
+class TheirOwnTwoTexts(TheirTwoTexts):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    yield from super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+"""
+
+
+def test_several_texts_are_read_as_one(load, texts, tmp_path):
+    load(SEVERAL_TEXTS)
+    found = {}
+    for name in ("their_answers", "their_own_answers", "their_two_texts", "their_own_two_texts"):
+        generate(name, tmp_path)
+        found[name] = texts(name)["dev"]
+    assert found["their_answers"] == [("who? <EOQ> she was", "she")]
+    assert found["their_own_answers"] == [("who?<EOQ>she was", "she")]
+    assert found["their_two_texts"] == found["their_own_two_texts"] == [("a $ b $ c", "ID_1")]
+
+
+ARRAYS = """
+from tensor2tensor.data_generators import audio_encoder, image_utils, speech_recognition
+
+@registry.register_problem
+class TheirPictures(image_utils.Image2ClassProblem):
+  is_small, num_channels, num_classes, train_shards, image_size = True, 1, 3, 2, 2
+  @property
+  def class_labels(self):
+    return ["zero", "one", "two"]
+  def generator(self, data_dir, tmp_dir, is_training):
+    numbers = [0, 1] if is_training else [2]
+    return image_utils.image_generator([[[[9 * n]] * 2] * 2 for n in numbers], numbers)
+
+@registry.register_problem
+class TheirWrongPictures(TheirPictures):
+  def generator(self, data_dir, tmp_dir, is_training):
+    for sample in super().generator(data_dir, tmp_dir, is_training):
+      yield dict(sample, **({"image/encoded": [b"no image"]} if is_training else {"image/class/label": [7]}))
+
+@registry.register_problem
+class TheirWrongSpeech(speech_recognition.SpeechRecognitionProblem):
+  def feature_encoders(self, data_dir):
+    return {"targets": text_encoder.TextEncoder()}
+
+@registry.register_problem
+class TheirSpeech(speech_recognition.SpeechRecognitionProblem):
+  num_test_shards = 1
+  def generator(self, data_dir, tmp_dir, texts):
+    encoders = self.feature_encoders(data_dir)
+    for text in texts:
+      yield {"waveforms": encoders["waveforms"].encode(os.path.join(tmp_dir, "sound.wav")),
+             "targets": encoders["targets"].encode(text) + [text_encoder.EOS_ID], "raw_transcript": [text]}
+  def generate_data(self, data_dir, tmp_dir, task_id=-1):
+    paths = self.training_filepaths(data_dir, 2, shuffled=False) + self.dev_filepaths(data_dir, 1, shuffled=False)
+    generator_utils.generate_files(self.generator(data_dir, tmp_dir, ["a", "b", "c", "d"]), paths)
+    generator_utils.generate_files(self.generator(data_dir, tmp_dir, ["e"]), self.test_filepaths(data_dir, 1, False))
+    generator_utils.shuffle_dataset(paths)
+"""
+
+
+def test_images_and_speech_are_what_their_generate_data_would_write(load, texts, tmp_path):
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+        file.writeframes(np.array([0, 16384, -16384], "<i2").tobytes())
+    load(ARRAYS)
+    assert generate("their_pictures", tmp_path) == {"train": 2, "dev": 1}
+    shown = {
+        split: [(int(image.max()), name) for image, name in rows] for split, rows in texts("their_pictures").items()
+    }
+    assert {split: sorted(rows) for split, rows in shown.items()} == {
+        "train": [(0, "zero"), (9, "one")], "dev": [(18, "two")],
+    }  # fmt: skip
+    assert generate("their_speech", tmp_path) == {"train": 3, "dev": 1, "test": 1}
+    found = texts("their_speech")
+    assert {split: sorted(text for _, text in rows) for split, rows in found.items()} == {
+        "train": ["a", "b", "d"], "dev": ["c"], "test": ["e"],
+    }  # fmt: skip
+    np.testing.assert_allclose(found["dev"][0][0], [0, 0.5, -0.5])
+    with refused("their_wrong_speech", "TextEncoder,"):
+        generate("their_wrong_speech", tmp_path)
+    wrong = get_problem("their_wrong_pictures")
+    source = Source(tmp_path, random.Random(0))
+    wrong.with_encoders(wrong.build_encoders(source))
+    for split, about in (("train", "image:"), ("dev", 7)):
+        with refused("their_wrong_pictures", about):
+            list(wrong.generate_samples(split, source))
+    with refused("their_speech-train-00000-of-00002", "t2t-datagen"):
+        own = get_problem("their_speech").their_problem
+        own.generate_data(str(tmp_path), str(tmp_path))
+
+
+FIRST_VERSIONS = """
+from tensor2tensor.data_generators.wmt import token_generator
+@registry.register_problem
+class TheirFirst(problem.Text2TextProblem):
+  targeted_vocab_size, vocab_name = 2**7, "vocab.first"
+  def generator(self, data_dir, tmp_dir, is_training):
+    for name in os.listdir(data_dir):
+      assert name in ("book", self.vocab_file), name
+    path = os.path.join(data_dir, "book")
+    words = text_encoder.TokenTextEncoder(path, replace_oov="OOV")
+    assert words.encode("white purple") == [5, 7], words.encode("white purple")
+    vocab = generator_utils.get_or_generate_txt_vocab(data_dir, self.vocab_file, self.targeted_vocab_size, [path])
+    return token_generator(path, path, vocab, text_encoder.EOS_ID)
+"""
+
+
+def test_vocabularies_of_the_first_versions_in_a_data_folder_that_the_plugin_lists(load, texts, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/book").write_text("".join(f"{word}\n" for word in (*WORDS, "OOV")))
+    load(FIRST_VERSIONS)
+    generate("their_first", tmp_path)
+    assert texts("their_first")["dev"] == [(word, word) for word in (*WORDS, "OOV")]
+    assert (tmp_path / "data/vocab.first.128").is_file()
 
 
 TRANSLATION = """
@@ -313,22 +474,28 @@ class TheirWrong(text_problems.Text2TextProblem):
         (READS.replace("READ", "text_encoder.TokenTextEncoder(None, reverse=True)"), ["reverse=True"]),
         (
             READS.replace("READ", "text_encoder.TokenTextEncoder(None, vocab_list=['a'], replace_oov='?')"),
-            ["replace_oov='?'", "UNK"],
+            ["replace_oov='?'"],
         ),
         (
             READS.replace("READ", "generator_utils.maybe_download(tmp_dir, 'gone', 'http://nowhere.example/gone')"),
             ["gone", "http://nowhere.example/gone"],
         ),
         (READS.replace("READ", "tf.app.run()"), ["tf.app.run"]),
+        (READS.replace("READ", "multi_problem.MultiProblem()"), ["MultiProblem", "problem=a-b-c"]),
         (READS.replace("READ", "transformer.transformer_base().hiden_size"), ["'hiden_size'", "hidden_size"]),
         (
             READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/packed.gz', 'train.en')"),
-            ["train.en", "packed.gz"],
+            ["packed.gz"],
+        ),
+        (
+            READS.replace("READ", "generator_utils.find_corpus_file(tmp_dir, 'nowhere/other.tgz', 'train.en')"),
+            ["train.en", "other.tgz"],
         ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_line_that_names_it(load, tmp_path, body, named):
     (tmp_path / "packed.gz").write_bytes(gzip.compress(b"no archive"))
+    (tmp_path / "other.tgz").write_bytes(gzip.compress(bytes(1024)))
     load(body)
     with refused(*named):
         generate("their_wrong", tmp_path)
@@ -353,6 +520,8 @@ def test_a_set_that_is_none_is_refused(load):
 
 
 def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
+    from tensor2tensor.models import transformer
+
     load("""
 @registry.register_hparams
 def their_base():
@@ -377,6 +546,10 @@ def their_lstm():
   return hparams
 
 @registry.register_hparams
+def their_tpu():
+  return transformer.transformer_tpu()
+
+@registry.register_hparams
 def their_universal():
   hparams = transformer.transformer_base()
   hparams.hidden_size = 32
@@ -398,6 +571,11 @@ def their_universal():
         type(HPARAMS.get("lstm_luong_attention")()), 96,
     )  # fmt: skip
     assert HPARAMS.get("their_universal")().hidden_size == 32
+    assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
+    tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
+    assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
+        name: getattr(our_tpu, name) for name in ("optimizer", *same)
+    }
 
 
 def test_networks_of_tensorflow_1_are_refused_where_they_are_used(load):
@@ -456,4 +634,7 @@ def test_names_as_notebooks_use_them(load, tmp_path):
     assert numbers.name == "algorithmic_reverse_decimal40"
     hparams = trainer_lib.create_hparams("transformer_tiny", "hidden_size=24", data_dir="data")
     assert (hparams.hidden_size, hparams.num_heads, hparams.data_dir) == (24, 4, "data")
+    copied, stored = copy.deepcopy(hparams), pickle.loads(pickle.dumps(hparams))
+    copied.modality["inputs"] = "changed"
+    assert (stored.hidden_size, copied.hidden_size, hparams.modality) == (24, 24, {})
     assert registry.model("transformer") is MODELS.get("transformer")

@@ -5,8 +5,8 @@ import pytest
 from decoding_tables import tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, power
+from t2t.decoding.sampling import threefry_2x32, uniform
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.layers.beams import reorder_rows

@@ -12,7 +12,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from t2t.export import exporting
 from t2t.export.formats import FLOAT32
 from t2t.export.job import Export, ExportJob
-from t2t.export.litert_axes import expand_new_axes
+from t2t.export.litert_graphs import expand_new_axes
 from t2t.export.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
 from t2t.export.search import check_search
 from t2t.hparams.groups import DecodeHParams

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import shutil
 import signal
 import subprocess
@@ -11,29 +12,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.export import graph_script
+from t2t.export import graph_script, vocabularies
 from t2t.export.exporting import EXPORTS
 from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.graph_script import Model
 from t2t.export.job import ExportJob, Trial
 from t2t.export.made_inputs import make_inputs
 from t2t.export.parity import ParityError
-from t2t.hparams.byte_net import ByteNetHParams
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
-from t2t.hparams.slice_net import SliceNetHParams
 from t2t.inference.rows import cut_rows
-from t2t.models.byte_net import ByteNet
+from t2t.models.classics.byte_net import ByteNet, ByteNetHParams
+from t2t.models.classics.slice_net import SliceNet, SliceNetHParams
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
-from t2t.models.slice_net import SliceNet
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
 from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import save_encoders
+from t2t.text.word_list import WordListEncoder
 from tests.builders import tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
@@ -283,7 +285,19 @@ def test_the_script_needs_no_library_no_locale_and_nobody_who_reads_all_of_it(re
 
 PIECES = SentencePieceEncoder.build(["the dog runs <2de>", "caf\u00e9 <2fr> \u2581"] * 3, 300, ["<2de>", "<2fr>"])
 TABLE = ["<pad>", "</s>", "<unk>", "\u2581the", "\u2581dog", "s", ">>de<<", "<extra_id_1>", "\u2581", "d", "de_DE"]
+WORD_LIST = b"<pad>\n<EOS>\nthe\n dog \nUNK\nthe\n"
+UNQUOTED = "\n".join(
+    ["<pad>", "<EOS>", "th", "e_", "the_", "the", "s\u20ac", "'d'", "'", *"_\\\\u;0123456789"]
+).encode()
+MERGES = "\n".join(["t h", "th e", "e </w>", "the </w>", "d o", "do g", "do g</w>", "\u00e9 </w>", "the </w>"]).encode()
+BPE = ["<pad>", "</s>", "<unk>", "the", "dog", "th@@", "do@@", "s", "a", "</w>", "g@@", "\u00e9", "\u00a0"]
 ENCODERS = {
+    "word list": (WordListEncoder.from_bytes(WORD_LIST), [3]),
+    "subwords": (SubwordEncoder.build(["the dog runs_ \u0109\n12 <2de>", "\u4e2d\u4e2d \u0663"] * 3, 60), [9]),
+    "subwords without quotes": (SubwordEncoder.from_bytes(UNQUOTED), []),
+    "bpe, the end of a word apart": (BpeEncoder(MERGES, BPE), [4]),
+    "bpe": (BpeEncoder(b"#version: 0.2\r\n" + MERGES.replace(b" </w>", b"</w> x"), BPE), []),
+    "bpe with counts": (BpeEncoder(MERGES.replace(b" </w>", b"</w> t").replace(b"\n", b" 7\n") + b" 7", BPE, "~"), []),
     "words": (TokenEncoder(["the", "dog", "caf\u00e9"]), [3]),
     "bytes": (ByteEncoder(), []),
     "pieces": (PIECES, [PIECES.encode("<2de>")[0]]),
@@ -293,19 +307,36 @@ ENCODERS = {
 }
 
 
+def odd_texts():
+    """Yields texts of random characters, most of them such as vocabularies treat in a special way."""
+    rng = random.Random(5)
+    often = "the dogs\u00e9 \t\r\v\u00a0\u3000\u2028_\\u;0123456789'\"<>@/w\u2581\u241b\u4e2d\u0663\u0301\u20ac"
+    for _ in range(300):
+        characters = (rng.choice(often) if rng.random() < 0.9 else chr(rng.randrange(1, 0xD800)) for _ in range(30))
+        yield "".join(characters) + chr(rng.randrange(0xE000, 0x110000)) * rng.randint(0, 1)
+
+
 @pytest.mark.parametrize(("encoder", "unspelled"), ENCODERS.values(), ids=ENCODERS)
-def test_the_script_reads_vocabularies_as_the_library(tmp_path, encoder, unspelled):
+def test_exported_vocabularies_are_read_as_by_the_library(tmp_path, encoder, unspelled):
     (record,) = save_encoders(tmp_path, {"inputs": encoder}).values()
-    theirs, ours = graph_script.read_vocabulary(tmp_path / record.file, unspelled), encoder.reserving(unspelled)
+    theirs, ours = vocabularies.read_vocabulary(tmp_path / record.file, unspelled), encoder.reserving(unspelled)
     for text in (
+        *odd_texts(),
         *("the dog runs", "", "  two  spaces ", "caf\u00e9 \u4e2d \u2581 \u241b1", "a <2de> b", "<2fr><unk></s>"),
         *(">>de<< the", ">>xx<<the", "dog >>de<<", "<extra_id_1> s <extra_id_1>", "<extra_id_2>", "de_DE the"),
     ):
         ids = ours.encode(text)
         assert theirs.encode(text) == ids, text
         assert theirs.decode(ids) == ours.decode(ids)
-    written = [number for number in (4, 2, 5, 10, 3) if number < ours.vocab_size]
-    assert theirs.decode(written) == ours.decode(written)
+    for _ in range(200):
+        written = random.choices(range(2, ours.vocab_size), k=9)
+        assert theirs.decode(written) == ours.decode(written), written
+
+
+def test_a_list_without_unknown_words_names_the_one_that_it_lacks(tmp_path):
+    (tmp_path / "vocab.inputs.word_list.txt").write_bytes(b"<pad>\n<EOS>\nthe\n")
+    with refused("dog", by=ValueError):
+        vocabularies.read_vocabulary(tmp_path / "vocab.inputs.word_list.txt").encode("the dog")
 
 
 def test_a_graph_that_fails_is_no_answer(recurrent, tmp_path):

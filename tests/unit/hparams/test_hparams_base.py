@@ -9,7 +9,6 @@ from t2t.errors import UnknownNameError
 from t2t.hparams.base import HParams
 from t2t.hparams.evolved_transformer import evolved_transformer_base
 from t2t.hparams.field import UsedWhen, param
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from tests.errors import refused
 
@@ -44,15 +43,6 @@ def test_one_flat_set_of_names_over_sections(hparams):
     assert hparams != values
     with pytest.raises(TypeError):
         hash(hparams)
-
-
-def test_sets_and_models_as_plug_ins_of_the_first_version_write_them():
-    with pytest.warns(DeprecationWarning, match=r"Family\(...\) is a set of its own"):
-        hparams = HParams(Family(hidden_size=64)).replace(batch_size=512)
-    assert hparams == Family(hidden_size=64, batch_size=512)
-    with pytest.warns(DeprecationWarning, match="give models the set itself"):
-        assert hparams.model is hparams
-    assert issubclass(Family, ModelHParams)
 
 
 def test_replace_returns_a_copy_and_sets_are_changed_as_tensor2tensors_users_do(hparams):

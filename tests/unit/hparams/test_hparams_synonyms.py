@@ -29,6 +29,7 @@ def test_what_is_proposed_exists(flags):
     ("patience", "early_stopping_steps"), ("heads", "num_heads"), ("d_ff", "filter_size"),
     ("dropout", "layer_prepostprocess_dropout attention_dropout relu_dropout"), ("train_step", "train_steps"),
     ("hiden_size", "hidden_size filter_size beam_size"), ("xyzzy", ""),
+    ("droput", "layer_prepostprocess_dropout attention_dropout relu_dropout"),
 ])  # fmt: skip
 def test_a_synonym_is_proposed_instead_of_names_that_resemble_it(name, proposed):
     assert meant_by(name, hparam_names()) == proposed.split()

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from t2t.importing.fairseq.settings import read_settings
+from t2t.importing.fairseq.files import read_settings
 from t2t.importing.pytorch import parse_checkpoint, parse_pytorch, parse_pytorch_values, tensors_of
 from t2t.importing.vocabulary import ForeignVocabulary
 from tests.errors import refused

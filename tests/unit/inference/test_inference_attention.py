@@ -8,9 +8,16 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START, AttentionMap, attention_maps
+from t2t.inference.attention import (
+    DECODER,
+    ENCODER,
+    ENCODER_DECODER,
+    START,
+    AttentionMap,
+    attention_maps,
+    attention_rollout,
+)
 from t2t.inference.occlusion import SMALL, SQUARES, occlusion_map
-from t2t.inference.rollout import attention_rollout
 from t2t.layers.attention_record import recorded_attention
 from t2t.registry import MODELS
 from tests.errors import refused

@@ -15,8 +15,7 @@ from t2t.inference.attention import NoAttentionError
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
 from t2t.inference.partial_outputs import has_partial_outputs
 from t2t.inference.translator import Translator
-from t2t.layers.losses import token_weights
-from t2t.layers.target_scores import BLOCK, score_logits
+from t2t.layers.losses import BLOCK, score_logits, token_weights
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.problems.text_problems import Text2Text

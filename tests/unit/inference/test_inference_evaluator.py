@@ -14,7 +14,7 @@ from t2t.inference.files.job import Job, decode_file
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
-from t2t.layers.target_scores import BLOCK, score_logits
+from t2t.layers.losses import BLOCK, score_logits
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data

@@ -81,6 +81,32 @@ def test_a_greedy_word_is_certain_as_soon_as_it_is_written(letters_translator):
     assert found[: len(words)] == [" ".join(words[: count + 1]) for count in range(len(words))]
 
 
+@pytest.mark.parametrize(("model", "name"), [("letters", "greedy"), ("letters", "three samples"), ("alone", "greedy")])
+def test_a_search_ends_when_all_outputs_hold_a_stop(models, model, name):
+    """The stop is a word of each output; before it, the texts are those of a search that goes on."""
+    translator, search = models[model], SEARCHES[name]
+    text = "a b c"
+    *all_steps, last = partial_outputs(translator, text, **search)
+    given = "" if translator.has_inputs else text
+    written = [one.removeprefix(given).split() for one in last.texts]
+    stops = [words[min(1, len(words) - 1)] for words in written if words]
+    *steps, stopped = partial_outputs(translator, text, stops=stops, **search)
+    assert len(steps) < len(all_steps)
+    assert [one.texts for one in steps] == [one.texts for one in all_steps[: len(steps)]]
+    assert [one.text for one in stopped.hypotheses] == stopped.texts
+    for found, whole in zip(stopped.texts, last.texts, strict=True):
+        assert whole.startswith(found)
+        assert found == whole or any(stop in found.removeprefix(given) for stop in stops)
+
+
+def test_a_beam_search_ends_when_its_certain_beginning_holds_a_stop(letters_translator):
+    search = {"beam_size": 4, "prefix": WORDS.encode("b a")}
+    *all_steps, _ = partial_outputs(letters_translator, "a b c", **search)
+    *steps, last = partial_outputs(letters_translator, "a b c", stops=["z", "a"], **search)
+    assert len(steps) < len(all_steps)
+    assert [one.text for one in last.hypotheses] == last.texts == ["b a"]
+
+
 class Upper(Letters):
     def decode_target(self, ids):
         return super().decode_target(ids).upper()

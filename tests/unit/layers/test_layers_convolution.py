@@ -5,16 +5,12 @@ Legend: B batch, T length, Y rows, X columns, C channels in, D channels out, W p
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
-from t2t.layers.gated_convolution import GatedConvolution, linear, with_scaled_gradient
 from t2t.layers.resnet import PaddedConvolution
-from t2t.layers.shake_shake import ShakeBlock, mix_branches
 from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
-from tests.builders import numpy, randomise, weights_of
-from tests.models import dropout_seed
+from tests.builders import numpy, randomise
 from tests.reference import resnet as reference
 from tests.reference.convolution import convolve, convolve_depthwise, with_lengths
 from tests.reference.transformer import layer_norm
@@ -99,37 +95,12 @@ def test_lengths_are_those_of_the_weights_whatever_these_are():
     np.testing.assert_allclose(numpy(layer(x)), 2.0 * before, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_maps_and_gates_keep_the_variance_of_what_they_are_given(dropout):
-    """Of unit variance after dropout has multiplied it by 1 / p; a gate near 1/2 leaves a quarter of 4."""
-    x = np.random.default_rng(0).normal(size=(4, 50, 256)) / (1.0 - dropout) ** 0.5
-    plain = linear(512, 256, dropout)
-    plain.build((None, None, 256))
-    assert abs(numpy(plain(x.astype(np.float32))).std() - 1.0) < 0.02
-    layer = GatedConvolution(512, 256, 3, causal=True, dropout=dropout)
-    layer.build((None, None, 256))
-    np.testing.assert_allclose(numpy(layer.convolution.length), (4 * (1 - dropout)) ** 0.5, rtol=1e-6)
-    assert abs(numpy(layer.convolution.kernel).std() - (4 * (1 - dropout) / 768) ** 0.5) < 2e-3
-    small = numpy(layer(1e-3 * x.astype(np.float32)))[:, 2:]  # gates of small sums are 1/2
-    assert abs(small.std() / 1e-3 - 1.0) < 0.02
-
-
 def test_depthwise_weights_begin_so_that_the_variance_stays():
     layer = DepthwiseConvolution(31)
     layer.build((None, None, 2000))
     kernel = numpy(layer.kernel)
     assert abs(kernel.std() - 31**-0.5) < 2e-3
     assert abs(kernel).max() < (3 / 31) ** 0.5
-
-
-def test_a_scaled_gradient_is_that_of_the_same_value():
-    x = tf.constant([1.0, -2.0])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = with_scaled_gradient(x, 0.25)
-        loss = tf.reduce_sum(y * y)
-    np.testing.assert_array_equal(y, x)
-    np.testing.assert_allclose(tape.gradient(loss, x), [0.5, -1.0])
 
 
 # === Residual networks ===
@@ -144,67 +115,6 @@ def test_a_convolution_has_the_same_zeros_on_all_sides(kernel, stride):
     x = np.random.default_rng(0).normal(size=(3, 6, 5, 3)).astype(np.float32)
     expected = reference.convolve(x, numpy(layer.kernel), stride)
     np.testing.assert_allclose(numpy(layer(x)), expected, rtol=1e-4, atol=1e-5)
-
-
-# === Shake-Shake blocks ===
-
-IMAGES = np.random.default_rng(0).normal(size=(64, 5, 4, 4)).astype(np.float32)
-
-
-def shake_block(name="block"):
-    block = ShakeBlock(4, 1, name=name)
-    block.build((None, None, None, 4))
-    return randomise(block)
-
-
-def test_a_sum_has_one_weight_forwards_and_another_backwards():
-    """0.25 * 4 + 0.75 * 8 = 7; gradients 0.6 and 0.4."""
-    first, second = tf.Variable(4.0), tf.Variable(8.0)
-    with tf.GradientTape() as tape:
-        found = mix_branches(first, second, 0.25, 0.6)
-    assert float(found) == 7.0
-    np.testing.assert_allclose(tape.gradient(found, [first, second]), [0.6, 0.4], rtol=1e-6)
-
-
-def parts(block, x):
-    """The two branches and the shortcut, by loops and with moments of the batch."""
-    weights = weights_of(block)
-    first, second = (reference.shake_block(x, weights, 1, trains=True, share=share) for share in (1.0, 0.0))
-    return first - x, second - x
-
-
-def shares(block, x, seed):
-    """The weight of the first branch for each image, found from the sum by least squares."""
-    first, second = parts(block, x)
-    mixed = numpy(block(x, seed=dropout_seed(seed))) - x - second
-    difference = first - second
-    found = (mixed * difference).sum((1, 2, 3)) / (difference**2).sum((1, 2, 3))
-    np.testing.assert_allclose(mixed, found[:, None, None, None] * difference, rtol=1e-2, atol=1e-2)
-    return found
-
-
-def test_in_training_each_image_has_its_own_uniform_weight_which_seed_and_place_decide():
-    block, x = shake_block(), IMAGES
-    found = shares(block, x, seed=1)
-    assert 0.0 <= found.min() < 0.15 < 0.85 < found.max() <= 1.0
-    assert abs(found.mean() - 0.5) < 0.2
-    np.testing.assert_array_equal(shares(block, x, seed=1), found)
-    assert np.abs(shares(block, x, seed=2) - found).max() > 0.3
-    assert np.abs(shares(shake_block("other"), x, seed=1) - found).max() > 0.3
-
-
-def test_the_gradient_has_weights_of_its_own():
-    """The offset of a branch's last norm adds to every position: its gradient is the weight times their number."""
-    block, x = shake_block(), IMAGES
-    forwards = shares(block, x, seed=1)
-    offsets = [branch.norms[1].beta.value for branch in block.branches]
-    for image in range(3):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(block(x, seed=dropout_seed(1))[image, ..., 0])
-        first, second = (float(gradient[0]) / 20 for gradient in tape.gradient(total, offsets))
-        np.testing.assert_allclose(first + second, 1.0, rtol=1e-5)
-        assert 0.0 <= first <= 1.0
-        assert abs(first - forwards[image]) > 1e-3
 
 
 # === Separable convolutions ===

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.losses import class_cross_entropy, token_weights
-from t2t.layers.output_loss import BLOCKS, block_size, linear_cross_entropy
-from t2t.layers.target_scores import BLOCK as SCORES_BLOCK
-from t2t.layers.target_scores import most_probable, score_by_blocks
+from t2t.layers.losses import BLOCK as SCORES_BLOCK
+from t2t.layers.losses import (
+    BLOCKS,
+    block_size,
+    class_cross_entropy,
+    linear_cross_entropy,
+    most_probable,
+    score_by_blocks,
+    token_weights,
+)
 from tests.builders import largest_within, numpy
 from tests.reference.transformer import smoothed_loss
 

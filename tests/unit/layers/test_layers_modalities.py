@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.base import HParams
-from t2t.layers.conversion import for_converters
+from t2t.layers.contexts import for_converters
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.class_label import ClassLabel

@@ -11,9 +11,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from t2t.layers.contexts import custom_gradient, for_converters, without_gradients
 from t2t.layers.conv_gru import DiagonalConvGru, unrolled
-from t2t.layers.conversion import for_converters
-from t2t.layers.gradients import custom_gradient, without_gradients
 from t2t.layers.loops import counted_loops, fold, scan
 from t2t.layers.ssru import BLOCK, Ssru, linear_recurrence
 from tests.builders import numpy, randomise

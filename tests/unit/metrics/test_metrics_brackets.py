@@ -18,9 +18,9 @@ from t2t.metrics.brackets import (
     compare,
     get_parameters,
     read_parameters,
+    with_gold_tags,
 )
 from t2t.metrics.brackets.compare import BracketCounts, Status
-from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.problems.treebank.trees import Part, parse_tree
 from tests.errors import refused
 

@@ -25,6 +25,7 @@ SIZES = {
     "lstm_moe": {**_LSTM, "num_hidden_layers": 3, "filter_size": 7, "num_experts": 5},
     "lstm_seq2seq": _LSTM,
     "lstm_seq2seq_attention": _LSTM,
+    "lstm_seq2seq_attention_bidirectional_encoder": _LSTM,
     "markovian_neural_gpu": {**_NEURAL_GPU, "unfolding_factor": 1.2, "unfolding_offset": 1},
     "multi_model": {**_STEPS, "hidden_size": 12, "dropout": 0.0, "num_heads": 3, "num_experts": 4, "filter_size": 8},
     "neural_gpu": {**_NEURAL_GPU, "hidden_size": 7, **UNTIED},
@@ -40,6 +41,7 @@ SIZES = {
 }  # fmt: skip
 REFERENCES = {
     "LstmSeq2seq": recurrent.Lstm, "LstmSeq2seqAttention": recurrent.Lstm,
+    "LstmSeq2seqAttentionBidirectionalEncoder": recurrent.LstmBothWays,
     "Rctm1": recurrent.Rctm, "Rctm2": recurrent.Rctm,
 } | {
     reference.__name__: reference

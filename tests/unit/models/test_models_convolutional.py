@@ -7,12 +7,17 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t.hparams.conv_s2s import conv_s2s, conv_s2s_tiny
-from t2t.hparams.wavenet import wavenet_tiny
-from t2t.layers.wavenet import GatedBlock
-from t2t.models.conv_s2s import ConvS2s
-from t2t.models.wavenet import WaveNet
+from t2t.models.classics.conv_s2s import (
+    ConvS2s,
+    GatedConvolution,
+    conv_s2s,
+    conv_s2s_tiny,
+    linear,
+    with_scaled_gradient,
+)
+from t2t.models.classics.wavenet import GatedBlock, WaveNet, wavenet_tiny
 from tests import learning
 from tests.builders import batch, numpy, padded, rows, tokens_spec
 from tests.models import directional_derivatives, loss_of_reference, stepwise
@@ -74,6 +79,31 @@ def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
     assert abs(numpy(model.source_embedding(np.arange(500)[None]) * 0.1).std() - 0.1) < 2e-3
     assert abs(numpy(model.target_positions.table).std() - 0.1) < 2e-3
     assert tiny("conv_s2s", max_length=16).longest_sequence == 16
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_maps_and_gates_keep_the_variance_of_what_they_are_given(dropout):
+    """Of unit variance after dropout has multiplied it by 1 / p; a gate near 1/2 leaves a quarter of 4."""
+    x = np.random.default_rng(0).normal(size=(4, 50, 256)) / (1.0 - dropout) ** 0.5
+    plain = linear(512, 256, dropout)
+    plain.build((None, None, 256))
+    assert abs(numpy(plain(x.astype(np.float32))).std() - 1.0) < 0.02
+    layer = GatedConvolution(512, 256, 3, causal=True, dropout=dropout)
+    layer.build((None, None, 256))
+    np.testing.assert_allclose(numpy(layer.convolution.length), (4 * (1 - dropout)) ** 0.5, rtol=1e-6)
+    assert abs(numpy(layer.convolution.kernel).std() - (4 * (1 - dropout) / 768) ** 0.5) < 2e-3
+    small = numpy(layer(1e-3 * x.astype(np.float32)))[:, 2:]  # gates of small sums are 1/2
+    assert abs(small.std() / 1e-3 - 1.0) < 0.02
+
+
+def test_a_scaled_gradient_is_that_of_the_same_value():
+    x = tf.constant([1.0, -2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = with_scaled_gradient(x, 0.25)
+        loss = tf.reduce_sum(y * y)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_allclose(tape.gradient(loss, x), [0.5, -1.0])
 
 
 # === WaveNet without inputs, in long decoding, by hand, and in learning ===

@@ -6,10 +6,10 @@ import pytest
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.hparams.image_transformer import ImageTransformerHParams
-from t2t.hparams.recurrent_byte_net import RecurrentByteNetHParams, recurrent_byte_net_tiny
-from t2t.hparams.resnet import ResnetHParams
-from t2t.hparams.shake_shake import ShakeShakeHParams
 from t2t.hparams.transformer import TransformerHParams
+from t2t.models.classics.byte_net import RecurrentByteNetHParams, recurrent_byte_net_tiny
+from t2t.models.classics.resnet import ResnetHParams
+from t2t.models.classics.shake_shake import ShakeShakeHParams
 from t2t.registry import HPARAMS, MODELS
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import Experiment

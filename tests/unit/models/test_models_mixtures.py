@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.xception import XceptionHParams
 from t2t.layers.costs import Costed
+from t2t.models.classics.xception import Xception, XceptionHParams
 from t2t.models.transformer import Transformer
-from t2t.models.xception import Xception
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, tiny_hparams, tiny_transformer, tokens_spec, weights_of
 from tests.errors import refused

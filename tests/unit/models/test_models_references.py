@@ -44,6 +44,7 @@ VARIANTS = {
     "gnmt": [{}],
     "grid_lstm": [{}],
     "lstm_moe": [{"cell_units": 10, **TWO_LEVELS}, {}],
+    "lstm_seq2seq_attention_bidirectional_encoder": [{}, {"attention_mechanism": "luong"}],
     "markovian_neural_gpu": [STATES],
     "multi_model": [{"num_hidden_layers": 2}],
     "rctm_1": [{}, {"activation": "sigmoid", "num_hidden_layers": 5}],

@@ -14,9 +14,8 @@ from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.transformer_mlm import transformer_mlm_tiny
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.layers.costs import Costed, gathered_costs
-from t2t.layers.token_masks import TokenMasks
 from t2t.models.transformer import Transformer
-from t2t.models.transformer_cmlm import TransformerCmlm
+from t2t.models.transformer_cmlm import TokenMasks, TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.models.transformer_mlm import TransformerMlm
 from t2t.specs.constants import EOS_ID

@@ -16,11 +16,11 @@ from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.universal_transformer import universal_transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.costs import Costed, gathered_costs
-from t2t.layers.depth_recurrence import Halting, Recurrence
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_lm import TransformerLm
+from t2t.models.universal_transformer import Halting, Recurrence
 from tests.builders import batch, numpy, padded, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
 from tests.errors import refused
 from tests.models import dropout_seed, stepwise

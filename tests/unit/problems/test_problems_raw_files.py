@@ -53,6 +53,9 @@ WIKITEXT = {
     f"wikitext-2/wiki.{word}.tokens": f" \n = A {word} = \n \n It is <unk> , 1 @,@ 000 . \n"
     for word in ("train", "valid", "test")
 }
+PTB = {f"simple-examples/data/ptb.{word}.txt": f" the <unk> of N {word} \n" for word in ("train", "valid", "test")}
+MATHS = {f"mathematics_dataset-v1.0/{folder}/sums.txt": f"{folder}?\n1\nAnd?\n2\n"
+         for folder in ("train-easy", "train-hard", "interpolate")}  # fmt: skip
 LM1B = "1-billion-word-language-modeling-benchmark-r13output"
 SHUFFLED = "monolingual.tokenized.shuffled/news.en"
 LM1B_FILES = {f"{LM1B}/training-{SHUFFLED}-0000{n}-of-00100": f"Train {n} .\n" for n in (1, 2)} | {
@@ -143,6 +146,9 @@ ORIGINALS = [
     Original("sentiment_imdb", IMDB, IMDB_SAMPLES),
     Original("sentiment_imdb", IMDB, IMDB_SAMPLES, archive="aclImdb_v1.tar.gz"),
     Original("languagemodel_wikitext2", WIKITEXT, {"dev": [("= A valid =",), ("It is <unk> , 1 @,@ 000 .",)]}),
+    Original("languagemodel_ptb10k", PTB, {"dev": [("the <unk> of N valid",)]}),
+    Original("algorithmic_math_deepmind_all", MATHS, {"dev": [("interpolate?", "1"), ("And?", "2")], "train":
+             [("train-easy?", "1"), ("And?", "2"), ("train-hard?", "1"), ("And?", "2")]}),
     Original("languagemodel_lm1b32k", LM1B_FILES, {"train": [("Train 1 .",), ("Train 2 .",)],
              "dev": [("Held out 1 .",)], "test": [("Held out 0 .",)]}),
     Original("babi_qa_concat_task1_1k", BABI, BABI_SAMPLES),
@@ -151,6 +157,7 @@ ORIGINALS = [
              {"dev": [("question: Who? context: Two men came.", "two men")]}),
     Original("librispeech", LIBRISPEECH, {"dev": spoken("TWO", "THREE")}),
     Original("librispeech_clean", LIBRISPEECH, {"dev": spoken("TWO")}),
+    Original("librispeech_train_full_test_other", LIBRISPEECH, {"dev": spoken("THREE")}),
     Original("librispeech_clean_small", LIBRISPEECH, {"train": spoken("ONE")}),
     *(Original("common_voice", common_voice(folder), {"dev": [("one.wav", 'A "quoted dev.'), ("two.mp3", "B.")]})
       for folder in ("en", "cv-corpus-9.0/en")),
@@ -178,6 +185,7 @@ def test_original_files_give_the_samples_of_each_split(original, tmp_path, drawn
     ("languagemodel_wikitext2", "*/wiki.test.tokens", "", "dev", ["wikitext-2/wiki.test.tokens"]),
     ("languagemodel_lm1b32k", "*/*/news.en.held*", "", "dev", ["heldout-00001-of-00050", LM1B]),
     ("babi_qa_concat_task1_1k", "", "babi_qa_concat_task1_10k", "test", ["en-10k/qa1_*_test.txt"]),
+    ("algorithmic_math_deepmind_all", "*/train*/sums.txt", "", "train", ["train-easy", "mathematics_dataset-v1.0"]),
     ("librispeech", "", "", "train", ["/train-clean-360"]),
     ("librispeech", "*/dev-clean/1/2/1-2-0001.flac", "", "dev", ["1-2.trans.txt", "1-2-0001.wav", ".flac"]),
     ("common_voice", "cv-corpus-9.0/en/clips/two.mp3", "", "dev", ["dev.tsv", "clips/two.mp3"]),
@@ -202,6 +210,7 @@ VOICE, LABELS = "en/train.tsv", "t10k-labels-idx1-ubyte"
 
 @pytest.mark.parametrize(("problem", "split", "file", "content", "names"), [
     ("babi_qa_concat_task1_1k", "test", ANSWERS_FILE, "Mary moved.\n", [ANSWERS_FILE, "1:"]),
+    ("algorithmic_math_deepmind_all", "dev", "mathematics_dataset-v1.0/extrapolate/odd.txt", "1+1?\n", ["odd.txt", 1]),
     ("squad", "dev", "dev-v1.1.json", WITHOUT_CONTEXT, ["dev-v1.1.json", "'context'"]),
     ("common_voice", "train", VOICE, "path\twords\na\tb\n", [VOICE, "path,", "words;", "sentence"]),
     *(("common_voice", "train", VOICE, f"sentence\tpath\n\nOne.\t{path}\n", [VOICE, *names])

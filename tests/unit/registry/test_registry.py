@@ -179,14 +179,14 @@ def test_source_is_read_without_running_it_until_a_name_is_looked_up(make):
     ]  # fmt: skip
     with refused("'slice_net'", "slow.py:3", "test_registry", by=RegistrationError):
         registry.register("slice_net")(object())
-    module = f"{registry._package}.slow"
+    module = f"{registry.package}.slow"
     assert module not in sys.modules
     value = registry.get("slice_net")
     assert value is sys.modules[module].SliceNet
     assert registry.get("by_name") is sys.modules[module].build
     assert registry.names() == ["by_name", "slice_net"]
     registry = make({"slow": SLOW}, read_source=True)
-    __import__(f"{registry._package}.slow")  # which does not register it twice
+    __import__(f"{registry.package}.slow")  # which does not register it twice
     assert registry.names() == ["by_name", "slice_net"]
     assert registry.entry("slice_net").value is not None
 
@@ -203,11 +203,11 @@ def test_a_decorator_registers_aliases_too(make, read_source):
 
 def test_what_a_package_registers_is_read_and_imported(make, tmp_path):
     registry = make(read_source=True)
-    inner = tmp_path / registry._package / "inner"
+    inner = tmp_path / registry.package / "inner"
     inner.mkdir()
-    (inner / "__init__.py").write_text(f"from {registry._package} import register_thing\n{SLOW}")
+    (inner / "__init__.py").write_text(f"from {registry.package} import register_thing\n{SLOW}")
     assert registry.names() == ["by_name", "slice_net"]
-    assert registry.get("slice_net") is sys.modules[f"{registry._package}.inner"].SliceNet
+    assert registry.get("slice_net") is sys.modules[f"{registry.package}.inner"].SliceNet
 
 
 def test_what_a_class_declares_is_read_without_running_it(make):

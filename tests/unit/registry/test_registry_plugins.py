@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from t2t.registry import HPARAMS, METRICS, REGISTRIES
+from t2t.registry import HPARAMS, METRICS, MODELS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
 from tests.errors import refused
 from tests.registrations import forgotten
@@ -136,6 +136,83 @@ def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir, kind, t
     folder = usr_dir(__init__=f"from t2t.registry import register_{kind}\n@register_{kind}\n{thing}\n")
     with refused(kind, *about, f"{folder}/__init__.py:2"):
         load_plugins(str(folder))
+
+
+# === Models ===
+MODEL = """
+{top}
+from t2t.hparams.base import HParams
+from t2t.registry import register_hparams, register_model
+
+class MyHParams(HParams):
+    pass
+
+@register_hparams
+def my_set():
+    \"\"\"Half of it.\"\"\"
+    return MyHParams()
+
+{middle}
+from my_plugin import base as keras
+WIDTH: int = 3
+"""
+NETWORK = """
+@register_model(aliases=["my_alias"])
+class MyModel(keras.SequenceModel):
+    \"\"\"The rest.\"\"\"
+    hparams_class, width = MyHParams, WIDTH
+"""
+BASE = "class SequenceModel:\n    __module__ = 't2t.models.base'\n"
+"""The registry looks at the name of a model's base class alone."""
+
+
+def model_file(top="", middle="", network=NETWORK):
+    return MODEL.format(top=top, middle=middle) + network
+
+
+def imported_base():
+    """Returns the module of the base class; None if it is not imported."""
+    return sys.modules.get(HPARAMS.get("my_set").__module__.replace(".model", ".base"))
+
+
+def test_a_network_below_the_sets_of_its_file_runs_when_it_is_used(load):
+    plugin = load(__init__="from . import model", model=model_file("from __future__ import annotations"), base=BASE)
+    assert plugin.registered == ("hparams:my_set", "model:my_alias", "model:my_model")
+    module = sys.modules[HPARAMS.get("my_set").__module__]
+    assert MODELS.entries("my_model")[0].summary == "The rest."
+    with refused("'nothing'", by=AttributeError):
+        module.nothing  # noqa: B018
+    assert {"MyHParams", "MyModel", "WIDTH"} <= {*dir(module)}
+    assert not imported_base()
+    assert MODELS.get("my_alias") is module.MyModel is MODELS.get("my_model")
+    assert imported_base()
+    assert (module.MyModel.width, module.__annotations__) == (3, {"WIDTH": "int"})
+    with refused("'nothing'", by=AttributeError):
+        module.nothing  # noqa: B018
+
+
+def test_a_network_runs_when_another_module_imports_it(load):
+    load(__init__="from . import model\nfrom .model import MyModel", model=model_file(), base=BASE)
+    assert imported_base()
+
+
+def test_a_network_that_fails_can_be_run_again(load):
+    load(__init__="from . import model", model=model_file(network=NETWORK + "LATE = keras.late"), base=BASE)
+    for _ in range(2):
+        with refused("'late'", by=AttributeError):
+            MODELS.get("my_model")
+    imported_base().late = 5
+    assert sys.modules[MODELS.get("my_model").__module__].LATE == 5
+
+
+@pytest.mark.parametrize("changed", [
+    {"top": "from my_plugin import base"},  # imports are at the top, as usual
+    {"network": NETWORK + "\nfor name in ('a', 'b'):\n    register_hparams(f'my_{name}')(my_set)\n"},
+    {"network": ""},
+])  # fmt: skip
+def test_other_files_run_at_once(load, changed):
+    load(__init__="from . import model", model=model_file(**changed), base=BASE)
+    assert imported_base()
 
 
 # === Loading again ===

@@ -52,7 +52,7 @@ SETS_OF_103 = """
         ("imagetransformer_b10l_dr03_moe_tpu", "image_transformer"), ("mtr_lm_dense_0_h1_16", "--worker_gpu"),
         ("adaptive_universal_transformer_global_base", "universal_transformer"),
         ("transformer_base_bs10", "transformer_cmlm"), ("xmoe2_v1_l4k", "transformer_moe"),
-        ("next_frame_sv2p_tiny", "transformer_video"), ("rlmb_base_stochastic_discrete", "reinforcement"),
+        ("next_frame_sv2p_tiny", "video_moving_mnist_next"), ("rlmb_base_stochastic_discrete", "reinforcement"),
         ("mqp_ende_h8_kv16_ff6784", "--registry_help=hparams"), ("lstm_asr_v1", "--registry_help=lstm"),
     ],
 )  # fmt: skip

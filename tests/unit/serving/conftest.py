@@ -6,9 +6,9 @@ import dataclasses
 import pytest
 from starlette.testclient import TestClient
 
-from t2t.serving.app import build_app
+from t2t.serving.engine import RequestLimits, ServingEngine
 from t2t.serving.models import BatchLimits, ServedModel
-from t2t.serving.service import RequestLimits, Service
+from t2t.serving.routes import build_app
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
 from tests.builders import numpy
@@ -50,7 +50,7 @@ def in_bytes():
 @contextlib.contextmanager
 def serving(*models, **limits):
     """Context with a client of a service, and the service."""
-    service = Service(models, dataclasses.replace(PATIENT, **limits))
+    service = ServingEngine(models, dataclasses.replace(PATIENT, **limits))
     with TestClient(build_app(service, [HOST]), base_url=f"http://{HOST}") as client:
         yield client, service
 

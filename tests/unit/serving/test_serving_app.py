@@ -18,9 +18,10 @@ from t2t.cli.server import named_runs
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.settings import search_settings
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.serving.answers import to_json, translations
+from t2t.serving.engine import RequestLimits, ServingEngine
 from t2t.serving.models import Answer, BatchLimits, ServedModel
-from t2t.serving.plain_answers import translations
-from t2t.serving.service import RequestLimits, Service
+from t2t.serving.routes import read_body
 from tests.errors import refused
 from tests.readme import ROOT, blocks
 from tests.unit.serving.conftest import serving
@@ -70,7 +71,7 @@ def test_a_plain_request_of_one_text_or_several(client, translator):
 def test_the_response_on_the_page_has_this_form():
     (shown,) = [one.text for one in blocks(ROOT / "docs/serving.md") if one.language == "json"]
     best = Hypothesis("einundzwanzig Katzen", (), -0.3418, -0.5180)
-    assert json.loads(shown) == translations("ende", [Answer([best], cut=False)], is_one=True)
+    assert json.loads(shown) == to_json(translations("ende", [Answer([best], cut=False)], is_one=True))
 
 
 def test_lines_of_plain_text_give_lines(client, translator):
@@ -212,10 +213,10 @@ def received_of(limits, parts, headers=()):
             await asyncio.sleep(60)
         return {"type": "http.request", "body": part, "more_body": True}
 
-    service = Service([], RequestLimits(**limits))
+    service = ServingEngine([], RequestLimits(**limits))
     scope = {"type": "http", "method": "POST", "headers": [(b"content-length", str(n).encode()) for n in headers]}
     try:
-        found = asyncio.run(service.body(Request(scope, receive)))
+        found = asyncio.run(read_body(service, Request(scope, receive)))
     except Exception as error:
         found = error
     service.close()
@@ -237,7 +238,7 @@ def test_a_slow_body_is_answered_408_and_its_connection_closed():
 
 
 def test_a_closed_service_does_not_wait_until_a_job_ends(caplog):
-    gate, begun, service = threading.Event(), threading.Event(), Service([])
+    gate, begun, service = threading.Event(), threading.Event(), ServingEngine([])
 
     def job():
         begun.set()

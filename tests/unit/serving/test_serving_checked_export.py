@@ -13,8 +13,7 @@ from t2t.export.served import Served
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.registry import MODELS
-from t2t.serving.allowed_operations import ALLOWED_OPERATIONS, STATEFUL
-from t2t.serving.checked_export import load_checked
+from t2t.serving.exports import ALLOWED_OPERATIONS, STATEFUL, load_checked
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.errors import refused
 from tests.kinds import SPECS

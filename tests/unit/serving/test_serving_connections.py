@@ -24,11 +24,16 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from uvicorn.server import ServerState
 
-from t2t.serving.app import build_app
-from t2t.serving.connections import RESERVED_FILES, ConnectionLimits, LimitedProtocol
-from t2t.serving.origins import OriginCheck
-from t2t.serving.server import allowed_hosts, open_socket
-from t2t.serving.service import Service
+from t2t.serving.connections import (
+    RESERVED_FILES,
+    ConnectionLimits,
+    LimitedProtocol,
+    OriginCheck,
+    allowed_hosts,
+    open_socket,
+)
+from t2t.serving.engine import ServingEngine
+from t2t.serving.routes import build_app
 from tests.waiting import join_all, start_thread, wait_until
 
 PROGRAM = """
@@ -37,7 +42,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 from t2t.serving.connections import ConnectionLimits
-from t2t.serving.server import open_socket, serve
+from t2t.serving.connections import open_socket, serve
 
 files, seconds, idle = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -78,10 +83,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.responses import PlainTextResponse
 
-from t2t.serving.address import Address
-from t2t.serving.app import build_app
-from t2t.serving.server import open_socket, serve
-from t2t.serving.service import Service
+from t2t.serving.routes import Address
+from t2t.serving.routes import build_app
+from t2t.serving.connections import open_socket, serve
+from t2t.serving.engine import ServingEngine
 
 logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
 
@@ -92,11 +97,11 @@ def endless():
 async def answer(service, request):
     return PlainTextResponse(await service.run(lambda: ThreadPoolExecutor().submit(endless).result()))
 
-service = Service([])
+service = ServingEngine([])
 service.close = functools.partial(service.close, 0.1)
 app = build_app(service, ["127.0.0.1"], [Address(method="GET", path="/healthz", handler=answer, summary="Never.")])
 with open_socket("127.0.0.1", 0) as listening:
-    serve(app, listening, 0.2, service=service, end_s=1.0)
+    serve(app, listening, 0.2, engine=service, end_s=1.0)
 """
 
 
@@ -401,7 +406,7 @@ def test_pages_of_other_origins_are_refused_and_programs_own_pages_and_links_are
 @pytest.mark.parametrize(("origin", "status"), [("https://page.example", 200), ("https://other.example", 403)])
 def test_pages_of_an_origin_that_is_allowed_may_ask(origin, status):
     with TestClient(
-        build_app(Service([]), OWN, origins=["https://page.example"]), base_url="http://127.0.0.1"
+        build_app(ServingEngine([]), OWN, origins=["https://page.example"]), base_url="http://127.0.0.1"
     ) as client:
         asked = {"origin": origin, "sec-fetch-site": "cross-site"}
         preflight = {**asked, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from t2t.inference.tensorflow import devices
-from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.models import WARM_UP_LENGTHS, BatchLimits, ServedModel
+from t2t.serving.models import WARM_UP_LENGTHS, Batcher, BatchLimits, FullError, ServedModel
+from t2t.serving.requests import Query
 from t2t.training.tensorflow.distribute import build_strategy
 from tests.errors import refused
 from tests.letters import TEXTS, letters, letters_alone, translator_of
@@ -53,7 +53,7 @@ def test_what_requests_need_is_compiled():
     model = ServedModel("letters", translator, 1, n_best=2)
     model.warm_up(0.0)
     compiled = list(translator.model_engine._searches.values())
-    assert len(model.answer(model.questions(["a"]))[0].hypotheses) == 2
+    assert len(model.answer(model.questions(Query(texts=["a"])))[0].hypotheses) == 2
     assert list(translator.model_engine._searches.values()) == compiled
 
 
@@ -87,14 +87,14 @@ def ids_of(answers):
 def test_answers_do_not_depend_on_the_number_of_devices(on_two, translator):
     """Two batches are searched at the same time, one on each device."""
     one = ServedModel("letters", translator, 1)
-    expected = one.answer(one.questions(TEXTS[:4]))
-    found = [future.result(LIMIT_S) for future in on_two.queue.submit(on_two.questions(TEXTS[:4]))]
+    expected = one.answer(one.questions(Query(texts=TEXTS[:4])))
+    found = [future.result(LIMIT_S) for future in on_two.queue.submit(on_two.questions(Query(texts=TEXTS[:4])))]
     assert sorted(on_two.used) == [0, 1]
     assert ids_of(found) == ids_of(expected)
 
 
 def test_answers_are_streamed_on_each_device_in_turn(on_two):
-    (question,) = on_two.questions(["a b c"])
+    (question,) = on_two.questions(Query(texts=["a b c"]))
     (answer,) = ServedModel.answer(on_two, [question])
     for _ in range(3):
         last = list(on_two.stream(question))[-1]

@@ -10,11 +10,10 @@ import pytest
 import uvicorn
 
 from t2t.problems.text_files import Text2TextFiles
-from t2t.serving.app import build_app
-from t2t.serving.connections import LimitedProtocol
+from t2t.serving.connections import LimitedProtocol, open_socket
+from t2t.serving.engine import ServingEngine
 from t2t.serving.models import PartialAnswer, ServedModel
-from t2t.serving.server import open_socket
-from t2t.serving.service import Service
+from t2t.serving.routes import build_app
 from t2t.specs.constants import EOS_ID
 from tests.letters import TEXTS
 from tests.unit.problems.test_problems_languages import encoder_of
@@ -30,6 +29,13 @@ def message(*contents):
 
 def best(translator, text, **changes):
     return translator.translate([text], **changes)[0][0].text
+
+
+def check_described(client, asked):
+    """The description of the service allows a completion request."""
+    document = client.get("/openapi.json").json()
+    schema = document["paths"][COMPLETIONS]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    jsonschema.validate(asked, {**schema, "components": document["components"]})
 
 
 def test_a_prompt_is_searched_as_the_run_does(client, translator):
@@ -65,8 +71,7 @@ def test_outputs_hold_what_a_request_asks_for(client, translator):
     assert "h g" in expected
     assert "a" not in expected
     asked = {**terms, "choices": None}
-    schema = client.get("/openapi.json").json()["paths"][COMPLETIONS]["post"]["requestBody"]["content"]
-    jsonschema.validate({"prompt": "a b c", **asked}, schema["application/json"]["schema"])
+    check_described(client, {"prompt": "a b c", **asked})
     (choice,) = client.post(COMPLETIONS, json={"prompt": "a b c", **asked}).json()["choices"]
     assert choice["text"] == expected
     (choice,) = client.post(CHAT, json={"messages": message("a b c"), **asked}).json()["choices"]
@@ -153,8 +158,7 @@ def test_what_clients_send_by_default_is_taken(client, translator):
         "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": None, "stop": None, "user": "me", "echo": False,
         "logit_bias": {}, "best_of": 1, "suffix": None, "stream": False, "stream_options": None, "n": 1,
     }  # fmt: skip
-    schema = client.get("/openapi.json").json()["paths"][COMPLETIONS]["post"]["requestBody"]["content"]
-    jsonschema.validate({"prompt": "a", **defaults}, schema["application/json"]["schema"])
+    check_described(client, {"prompt": "a", **defaults})
     answer = client.post(COMPLETIONS, json={"model": "letters", "prompt": "a", **defaults})
     assert answer.json()["choices"][0]["text"] == best(translator, "a")
 
@@ -341,7 +345,7 @@ def test_more_streams_than_allowed_wait_or_are_answered_429_and_the_end_is_503(g
 
 
 def test_a_client_that_goes_away_ends_its_search(gated):
-    service = Service([gated])
+    service = ServingEngine([gated])
     with open_socket("127.0.0.1", 0) as listening:
         config = uvicorn.Config(build_app(service, ["127.0.0.1"]), log_config=None, http=LimitedProtocol, lifespan="on")
         server = uvicorn.Server(config)

@@ -7,13 +7,13 @@ from jsonschema import Draft202012Validator
 
 import t2t
 from t2t.hparams.groups import DecodeHParams
-from t2t.serving.app import build_app
+from t2t.serving.engine import ServingEngine
 from t2t.serving.insight.loaded_models import LoadedModels
 from t2t.serving.insight.routes import insight_addresses
 from t2t.serving.insight.run_folders import RunFolders
 from t2t.serving.insight.studio import Studio
-from t2t.serving.search_changes import SEARCH_KEYS
-from t2t.serving.service import Service
+from t2t.serving.requests import SEARCH_KEYS
+from t2t.serving.routes import build_app
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,19 @@ def app(client):
 
 
 @pytest.fixture(scope="module")
-def paths(client):
-    return client.get("/openapi.json").json()["paths"]
+def document(client):
+    return client.get("/openapi.json").json()
+
+
+@pytest.fixture(scope="module")
+def paths(document):
+    return document["paths"]
+
+
+@pytest.fixture(scope="module")
+def validator(document):
+    """A function that returns the validator of a schema of the document."""
+    return lambda schema: Draft202012Validator({**schema, "components": document["components"]})
 
 
 def operations(paths):
@@ -42,14 +53,14 @@ def test_every_route_is_described_also_those_of_the_page_whose_start_is_its_own(
     assert {(method.upper(), path) for method, path, _ in operations(paths)} == routes
     names = [one["operationId"] for *_, one in operations(paths)]
     assert len(set(names)) == len(names)
-    app = build_app(Service([]), ["127.0.0.1"], insight_addresses(Studio(RunFolders({}), LoadedModels(None))))
+    app = build_app(ServingEngine([]), ["127.0.0.1"], insight_addresses(Studio(RunFolders({}), LoadedModels(None))))
     document, routes = described(app)
     assert document == routes
     (start,) = [one for one in app.state.addresses if one.path == "/"]
     assert start.summary == "The page Runs."
 
 
-def test_every_schema_is_one_and_versions_are_numbers(paths):
+def test_every_schema_is_one_and_versions_are_numbers(document, paths, validator):
     contents = [
         content
         for *_, one in operations(paths)
@@ -58,14 +69,16 @@ def test_every_schema_is_one_and_versions_are_numbers(paths):
     ]
     assert len(contents) > 20
     for content in contents:
-        Draft202012Validator.check_schema(content["schema"])
         if "example" in content:
-            Draft202012Validator(content["schema"]).validate(content["example"])
+            validator(content["schema"]).validate(content["example"])
+    assert len(document["components"]["schemas"]) > 20
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
     (_, version) = paths["/v1/models/{name}/versions/{version}:predict"]["post"]["parameters"]
     assert version == {"name": "version", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 
-def test_examples_are_answered_as_described(client, paths):
+def test_examples_are_answered_as_described(client, paths, validator):
     """Every route is called with its example; the answer has a documented type and schema."""
     for method, path, one in operations(paths):
         address = path.format(name="letters", version="40")
@@ -77,10 +90,10 @@ def test_examples_are_answered_as_described(client, paths):
             assert answer.status_code == 200, (path, answer.text)
             found = answer.headers["content-type"].partition(";")[0]
             schema = one["responses"]["200"]["content"][found]["schema"]
-            Draft202012Validator(schema).validate(answer.json() if found == "application/json" else answer.text)
+            validator(schema).validate(answer.json() if found == "application/json" else answer.text)
 
 
-def test_refused_requests_and_errors_are_as_described(client, paths):
+def test_refused_requests_and_errors_are_as_described(client, paths, validator):
     """Requests that a schema refuses get status 400 and an error as described."""
     wrong = {
         "/translate": [{"text": []}, {"text": "a", "beam_size": 0}, {"text": "a", "no": 1}, {"text": "a", "stream": 1}],
@@ -92,8 +105,8 @@ def test_refused_requests_and_errors_are_as_described(client, paths):
     }  # fmt: skip
     for path, bodies in wrong.items():
         operation = paths[path]["post"]
-        asked = Draft202012Validator(operation["requestBody"]["content"]["application/json"]["schema"])
-        refused = Draft202012Validator(operation["responses"]["default"]["content"]["application/json"]["schema"])
+        asked = validator(operation["requestBody"]["content"]["application/json"]["schema"])
+        refused = validator(operation["responses"]["default"]["content"]["application/json"]["schema"])
         for body in bodies:
             assert not asked.is_valid(body), body
             answer = client.post(path.format(name="letters"), json=body)
@@ -101,13 +114,16 @@ def test_refused_requests_and_errors_are_as_described(client, paths):
             refused.validate(answer.json())
 
 
-def test_bounds_are_those_of_the_hparams(paths):
-    schema = paths["/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
-    assert set(SEARCH_KEYS) < set(schema)
+def test_bounds_are_those_of_the_hparams(document):
+    properties = document["components"]["schemas"]["TranslationRequest"]["properties"]
+    assert set(SEARCH_KEYS) < set(properties)
+    schema = {name: properties[name]["anyOf"][0] for name in SEARCH_KEYS}
+    assert properties["model"]["anyOf"][0]["enum"] == ["letters", "pairs", "other", "alone", "bytes"]
+    assert [one.get("maxItems") for one in properties["text"]["anyOf"]] == [None, 6]
     rules = {name: DecodeHParams.__dataclass_fields__[name].metadata for name in SEARCH_KEYS if name != "seed"}
     for name, rule in rules.items():
         assert (schema[name].get("minimum"), schema[name].get("maximum")) == (rule["minimum"], rule["maximum"])
-    assert schema["decode_method"]["enum"] == ["beam", "greedy", "sample", "mask_predict", None]
+    assert set(schema["decode_method"]["enum"]) == set(rules["decode_method"]["choices"])
 
 
 def test_what_is_served_is_told_to_programs_and_people(client, app):
@@ -148,34 +164,37 @@ MISTAKES = [
     ("/v1/models/letters/versions/41:predict", {"instances": ["a"]}, 404, "41 'letters'"),
     (ROWS, {}, 400, '"instances", "inputs",'),
     (ROWS, {"instances": ["a"], "inputs": ["a"]}, 400, '"instances", "inputs",'),
-    (ROWS, {"instances": []}, 400, "instances:"),
-    (ROWS, {"instances": [3]}, 400, "instances:"),
-    (ROWS, {"inputs": "a"}, 400, "inputs:"),
-    (ROWS, {"instances": ["a"], "signature_name": "x"}, 400, "'x' serving_default;"),
+    (ROWS, {"instances": []}, 400, "instances=[]: 1;"),
+    (ROWS, {"instances": [3]}, 400, "instances[0]=3:"), (ROWS, {"instances": [{}]}, 400, "instances:"),
+    (ROWS, {"inputs": "a"}, 400, "inputs='a':"),
+    (ROWS, {"instances": ["a"], "signature_name": "x"}, 400, "signature_name='x': serving_default"),
     (ROWS, {"instances": ["a"], "n_best": 2, "constraints": ["c"]}, 400,
-     "'constraints' signature_name, instances, inputs"),
+     "'n_best' signature_name, instances, inputs, truncate"),
     (ROWS, {"instances": [{"b64": "?"}]}, 400, "instances: b64 base64"),
     (ROWS, {"inputs": ["a"], "text": None}, 400, "'text' signature_name, instances, inputs"),
     (ROWS, {"instances": ["a"] * 7}, 413, "7 6;"),
     (ROWS, {"instances": ["a" * 5000]}, 413, "4,000"),
     (ROWS, [], 400, "JSON list;"),
-    (PLAIN, {"text": "a", "beam": 3}, 400, "'beam' text, model, n_best, stream, decode_method,"),
-    (PLAIN, {"text": "a", "n_best": "2"}, 400, "n_best '2':"),
+    (PLAIN, {"text": "a", "beam": 3}, 400, "'beam' text, model, n_best stream, decode_method,"),
+    (PLAIN, {"text": "a", "n_best": "2"}, 400, "n_best='2': int str"),
     (PLAIN, {"text": "a", "n_best": 4}, 400, "n_best=4: 3 1"),
-    (PLAIN, {"text": {}}, 400, "text:"),
+    (PLAIN, {"text": {}}, 400, "text={}:"),
     (PLAIN, {"text": "a", "model": "none"}, 404, "'none' letters, pairs, other, alone, bytes"),
-    (PLAIN, {"text": "a", "model": ["x"]}, 404, "['x']"),
+    (PLAIN, {"text": "a", "model": ["x"]}, 400, "model=['x']: str"),
     (PLAIN, {"text": "a", "model": "x" * 999}, 404, f"'{'x' * 199}"),
-    (PLAIN, {"text": "a", "n_best": "x" * 999}, 400, f"n_best '{'x' * 59}:"),
+    (PLAIN, {"text": "a", "n_best": "x" * 999}, 400, f"n_best='{'x' * 59}:"),
     (PLAIN, {"text": "a", "x" * 999: 1}, 400, f"'{'x' * 59}"),
     (PLAIN, {"text": "a b", "constraints": ["z"]}, 400, "'z':"),
     (PLAIN, {"text": "a b", "regex": "a"}, 400, "'regex'"),
-    (PLAIN, {"text": "a b", "avoid": "a"}, 400, "avoid 'a':"),
+    (PLAIN, {"text": "a b", "avoid": "a"}, 400, "avoid='a':"),
+    (PLAIN, {"text": "a b", "avoid": [" "]}, 400, "avoid[0]=' ':"),
+    (PLAIN, {"text": "a b", "choices": []}, 400, "choices=[]: 1;"),
+    (PLAIN, {"text": "a b", "choices": ["a"], "avoid": ["b"]}, 400, "choices"),
     (PLAIN, {"text": ["a", "b"], "stream": True}, 400, "stream: 2"),
     (PLAIN, {"text": "a", "beam_size": 99, "stream": True}, 400, "beam_size=99:"),
     *((PLAIN + "?model=letter", {"text": "a", **body}, status, about) for body, status, about in (
         ({}, 404, "'letter' letters other? letters, pairs, other, alone, bytes"),
-        ({"model": "other"}, 400, "'other' 'letter'"), ({"model": 3}, 400, "3 'letter'"),
+        ({"model": "other"}, 400, "'other' 'letter'"), ({"model": 3}, 400, "model=3:"),
     )),
     *((PLAIN, {"text": "a", **changes}, 400, about) for changes, about in (
         ({"beam_size": 6}, "beam_size=6: 5"),
@@ -185,10 +204,10 @@ MISTAKES = [
         ({"beam_size": 0}, "beam_size=0: 1"),
         ({"beam_size": "4"}, "beam_size='4': int"),
         ({"beam_size": [4]}, "beam_size=[4]: int"),
-        ({"alpha": -1}, "alpha=-1.0: 0.0"),
-        ({"alpha": 10**400}, "alpha=inf:"), ({"alpha": 1e300}, "alpha=1e+300: 10.0"),
+        ({"alpha": -1}, "alpha=-1: 0.0;"),
+        ({"alpha": 10**400}, "alpha=1000000000"), ({"alpha": 1e300}, "alpha=1e+300: 10.0;"),
         ({"alpha": float("nan")}, "alpha=nan:"),
-        ({"decode_method": "best"}, "decode_method='best': beam, greedy, sample"),
+        ({"decode_method": "best"}, "decode_method='best': beam, greedy, mask_predict, sample;"),
         ({**SAMPLE, "sampling_temperature": 1e39}, "sampling_temperature=1e+39: 1000000.0;"),
         ({"seed": 1}, "seed=1: decode_method=beam; decode_method=sample"),
         ({"sampling_top_k": 2}, "sampling_top_k=2: decode_method=beam; decode_method=sample"),
@@ -197,35 +216,35 @@ MISTAKES = [
         ({**SAMPLE, "sampling_top_p": 0}, "top_p 0.0:"),
     )),
     (COMPLETIONS, {}, 400, "prompt:"),
-    (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt:"),
+    (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt[0]=1:"),
     *((COMPLETIONS, {"prompt": "a", **more}, status, about) for more, status, about in (
         ({"model": "letter"}, 404, "'letter' letters"),
-        ({"stop": [3]}, 400, "stop [3]:"),
-        ({"stop": list("abcde")}, 400, "stop: 5 4;"),
+        ({"stop": [3]}, 400, "stop[0]=3:"), ({"stop": [""]}, 400, "stop[0]='':"),
+        ({"stop": list("abcde")}, 400, "stop=['a', 4;"),
         ({"logprobs": 3}, 400, "logprobs=3:"), ({"logprobs": True}, 400, "logprobs=True:"),
         ({"logprobs": 0, "stream": True}, 400, "logprobs: stream"),
-        ({"avoid": "b"}, 400, "avoid 'b':"),
+        ({"avoid": "b"}, 400, "avoid='b':"),
         ({"regex": "b"}, 400, "'regex'"),
         ({"model": "alone", "avoid": ["b"]}, 400, "constraints: letters_alone"),
         ({"colour": 3}, 400, "'colour' prompt, model, n"),
-        ({"max_tokens": 0}, 400, "max_tokens 0:"),
+        ({"max_tokens": 0}, 400, "max_tokens=0: 1;"),
         ({"n": 9}, 400, "beam_size=9: 5"),
         ({"n": 9, "temperature": 1}, 400, "n_best=9: 5"),
-        ({"temperature": "hot"}, 400, "temperature 'hot':"),
-        ({"top_p": 2}, 400, "sampling_top_p=2.0: 1.0"),
+        ({"temperature": "hot"}, 400, "temperature='hot':"),
+        ({"top_p": 2}, 400, "top_p=2: 1.0;"), ({"top_p": 0}, 400, "top_p=0: 0.0;"),
         ({"seed": "x", "temperature": 1}, 400, "seed='x': str"),
-        ({"seed": "x"}, 400, "seed='x': str;"),
+        ({"seed": "x"}, 400, "seed='x': int str;"),
         ({"seed": 1.5}, 400, "seed=1.5: float;"),
         ({"seed": True}, 400, "seed=True: bool;"),
-        ({"seed": []}, 400, "seed=[]: list;"),
-        ({"stream": "yes"}, 400, "stream 'yes':"),
-        *(({"stream_options": options}, 400, f"stream_options {options!r}:") for options in (3, 0, False, "", [])),
+        ({"seed": []}, 400, "seed=[]: array;"),
+        ({"stream": "yes"}, 400, "stream='yes':"),
+        *(({"stream_options": options}, 400, f"stream_options={options!r}:") for options in (3, 0, False, "", [])),
     )),
     (COMPLETIONS, {"prompt": "a b c", "max_tokens": 3}, 400, "max_tokens=3:"),
     (COMPLETIONS, {"prompt": ["a"] * 7}, 413, "7 6;"),
     (COMPLETIONS, {"prompt": ["a", "b"], "stream": True}, 400, "stream: 2"),
-    (CHAT, {}, 400, "messages: role content"),
-    (CHAT, {"messages": [{"role": "system", "content": "a"}]}, 400, "messages: user;"),
+    (CHAT, {}, 400, "messages:"),
+    (CHAT, {"messages": [{"role": "system", "content": "a"}]}, 400, "messages: user"),
     (CHAT, {"messages": message([{"type": "image_url"}])}, 400, "messages: parts"),
     (CHAT, {"messages": message(None)}, 400, "messages:"),
     (CHAT, {"messages": message("a"), "prompt": "a"}, 400, "'prompt' messages"),

@@ -6,6 +6,7 @@ import pytest
 
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.serving.models import BatchLimits, ServedModel
+from t2t.serving.requests import Query
 from tests.errors import refused
 from tests.letters import TEXTS, letters, moods, translator_of
 from tests.waiting import LIMIT_S
@@ -70,7 +71,11 @@ class Watched:
 def test_equal_settings_are_searched_together(translator):
     watched = Watched(translator)
     model = ServedModel("letters", watched, 1)
-    asked = [model.questions([text], 1, changes) for text in "abc" for changes in ({}, {"alpha": 3.0})]
+    asked = [
+        model.questions(Query(texts=[text], n_best=1, changes=changes))
+        for text in "abc"
+        for changes in ({}, {"alpha": 3.0})
+    ]
     futures = model.queue.submit([question for one in asked for question in one])
     found = [future.result(LIMIT_S) for future in futures]
     assert sorted(watched.batches, key=str) == [(3, 3.0), (3, None)]
@@ -79,7 +84,7 @@ def test_equal_settings_are_searched_together(translator):
 
 def test_samples_without_a_seed_are_other_ones_each_time_and_do_not_depend_on_their_neighbours(model):
     changes = {"decode_method": "sample", "sampling_temperature": 3.0}
-    questions = [model.questions(["a b c d"], 1, changes)[0] for _ in range(6)]
+    questions = [model.questions(Query(texts=["a b c d"], n_best=1, changes=changes))[0] for _ in range(6)]
     together = model.answer(questions)
     assert len(set(written(together))) > 1
     assert written(together) == written([model.answer([question])[0] for question in questions])
@@ -94,13 +99,13 @@ def test_extreme_numbers_are_answered(client, changes):
 
 def test_a_run_with_a_larger_beam_may_be_asked_for_it_and_one_that_answers_at_once_searches_nothing():
     wide = ServedModel("wide", translator_of(letters(), decoding={"beam_size": 4}), 1, limits=BatchLimits(beam=1))
-    assert wide.questions(["a"], 4, {"beam_size": 4})
+    assert wide.questions(Query(texts=["a"], n_best=4, changes={"beam_size": 4}))
     model = ServedModel("moods", translator_of(moods(), TransformerEncoder), 1)
-    assert len(model.answer(model.questions(["a"], 3))[0].hypotheses) == 3
+    assert len(model.answer(model.questions(Query(texts=["a"], n_best=3)))[0].hypotheses) == 3
     for one, asked, *about in (
         (wide, {"changes": {"beam_size": 5}}, "beam_size=5:", "4"),
         (model, {"changes": {"beam_size": 2}}, "beam_size:"),
         (model, {"most_tokens": 9}, "max_tokens:"),
     ):
         with refused(*about):
-            one.questions(["a"], 1, **asked)
+            one.questions(Query(texts=["a"], n_best=1, **asked))

@@ -6,8 +6,8 @@ from t2t.problems.treebank.linearisation import words_of
 from t2t.specs.constants import UNK_ID
 from t2t.text import ENCODER_CLASSES, stored_class
 from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import shared_ids
 from t2t.text.label import LabelEncoder, listed, warn_of_same_looks
-from t2t.text.shared import shared_ids
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 from t2t.text.white_space import single_spaced, split_words

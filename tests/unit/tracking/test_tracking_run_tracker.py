@@ -14,7 +14,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.errors import MachineError, UnknownNameError
-from t2t.tracking.choice import TRACKERS, check_trackers, split_names
+from t2t.tracking import TRACKERS, check_trackers, split_names
 from t2t.tracking.run_tracker import FAILED, FINISHED, STOPPED, RunTracker
 from tests.errors import refused
 from tests.many_runs import write_run

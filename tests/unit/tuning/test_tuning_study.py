@@ -3,16 +3,16 @@
 import dataclasses
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 
 from t2t.errors import MachineError
 from t2t.files.atomic import open_locked
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.journal import JournalLock, open_journal
 from t2t.tuning.objective import Objective
-from t2t.tuning.settings import TuneSettings
-from t2t.tuning.study import Study
+from t2t.tuning.settings import TuneSettings, absolute_storage
+from t2t.tuning.study import JournalLock, Study, open_journal
 from t2t.tuning.tuner import TrialCommand
 from tests.errors import refused
 from tests.waiting import join_all, start_thread
@@ -199,6 +199,15 @@ def test_another_study_in_the_folder_is_refused_by_what_differs(open_study, begu
         open_study(hparams=begun).check_identity({"eval_steps": 100})
 
 
+@pytest.mark.parametrize(("url", "kept"), [
+    ("sqlite:///a/b.db?timeout=9", "sqlite:///{here}/a/b.db?timeout=9"),
+    ("sqlite+pysqlite:///b", "sqlite+pysqlite:///{here}/b"),
+    *((one, one) for one in ("", "sqlite:////a/b.db", "sqlite:///:memory:", "sqlite://", "postgresql://host/b")),
+])  # fmt: skip
+def test_a_database_in_a_file_is_that_of_the_folder_in_which_the_study_began(url, kept):
+    assert absolute_storage(url) == kept.format(here=Path.cwd())
+
+
 def test_two_machines_share_a_database(open_study, tmp_path):
     """Each machine has its own folder; trial numbers are unique, and each machine resumes only its own trials."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
@@ -341,7 +350,7 @@ def test_a_journal_that_cannot_be_written_is_one_line(path, monkeypatch):
 
     journal = open_journal(path)
     with monkeypatch.context() as patch:
-        patch.setattr("t2t.tuning.journal.cut_torn_line", full)
+        patch.setattr("t2t.tuning.study.cut_torn_line", full)
         with refused(path, by=MachineError):
             journal.create_new_study([1], "one")
     journal.create_new_study([1], "one")

@@ -3,18 +3,21 @@
 Nothing is downloaded: a file that is missing is asked for by its name, its address and the folder to put it in.
 """
 
+import contextvars
 import glob
 import gzip
+import itertools
 import os
 import shutil
-import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t.compat.tensor2tensor.data_generators import text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UserError
+from t2t.problems.formats.archive import unpack_tar
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
 VOCAB_BYTES = 1_000_000
@@ -48,8 +51,7 @@ def gunzip_file(gz_path: str, new_path: str) -> None:
 
 def unpack_archive(path: str, directory: str) -> None:
     """Unpacks a tar archive into a folder, without files that would lie elsewhere."""
-    with tarfile.open(path) as archive:
-        archive.extractall(directory, filter="data")
+    unpack_tar(Path(path), Path(directory))
 
 
 def make_tmp_dir(suffix: str = "", prefix: str = "tmp", dir: str | None = None) -> str:
@@ -90,10 +92,11 @@ def get_or_generate_vocab(
 
 
 def get_or_generate_txt_vocab(
-    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str
+    data_dir: str, vocab_filename: str, vocab_size: int, filepatterns: str | Iterable[str]
 ) -> text_encoder.SubwordTextEncoder:
-    """The same for the text of files."""
-    paths = sorted(glob.glob(filepatterns))
+    """The same for the text of files, given by one pattern or several."""
+    patterns = [filepatterns] if isinstance(filepatterns, str) else filepatterns
+    paths = sorted(path for pattern in patterns for path in glob.glob(pattern))
     lines = (line for path in paths for line in lines_of_file(path))
     return get_or_generate_vocab_inner(data_dir, vocab_filename, vocab_size, lines)
 
@@ -141,7 +144,7 @@ def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
                 f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing is "
                 f"downloaded here; put one of them into {tmp_dir} (--tmp_dir); it comes from {address}"
             )
-        elif tarfile.is_tarfile(archive):
+        else:
             unpack_archive(archive, tmp_dir)
     if path.endswith(".gz"):
         gunzip_file(path, path.removesuffix(".gz"))
@@ -155,6 +158,59 @@ def find_corpus_files(tmp_dir: str, address: str, pattern: str) -> list[str]:
     """Returns the files of a corpus whose names match a pattern; raises UserError if there is none."""
     found = sorted(glob.glob(os.path.join(tmp_dir, pattern)))
     return found or [find_corpus_file(tmp_dir, address, pattern)]
+
+
+Taken = tuple[Iterable[Any], list[str]]
+"""Samples, and the splits of the shards that they are dealt out to."""
+_TAKEN: contextvars.ContextVar[list[Taken] | None] = contextvars.ContextVar("taken", default=None)
+
+
+def is_taken() -> bool:
+    """Returns whether samples are taken instead of being written."""
+    return _TAKEN.get() is not None
+
+
+def samples_written(
+    generate_data: Callable[[str, str], None], data_dir: str, tmp_dir: str, split: str
+) -> Iterator[Any]:
+    """Yields the samples that a problem's own `generate_data` would write to the files of a split."""
+    taken: list[Taken] = []
+    token = _TAKEN.set(taken)
+    try:
+        generate_data(data_dir, tmp_dir)
+    finally:
+        _TAKEN.reset(token)
+    for samples, splits in taken:
+        if split in splits:
+            yield from (one for number, one in enumerate(samples) if splits[number % len(splits)] == split)
+
+
+def generate_files(
+    generator: Iterable[Any], output_filenames: Sequence[str], max_cases: int | None = None, cycle_every_n: int = 1
+) -> None:
+    """Takes samples for files; raises UserError outside of a generation, since nothing here reads such files."""
+    taken = _TAKEN.get()
+    names = [os.path.basename(path) for path in output_filenames]
+    if taken is None:
+        raise UserError(
+            f"generate_files: {names[0]} would be in Tensor2Tensor's format, which nothing here reads; call "
+            f"t2t-datagen, or t2t.generate_data"
+        )
+    splits = [next(split for split in ("train", "dev", "test") if f"-{split}-" in name) for name in names]
+    taken.append((itertools.islice(generator, max_cases), splits))
+
+
+def generate_dataset_and_shuffle(
+    train_gen: Iterable[Any], train_paths: Sequence[str], dev_gen: Iterable[Any], dev_paths: Sequence[str],
+    shuffle: bool = True,
+) -> None:  # fmt: skip
+    """The same for two splits."""
+    generate_files(train_gen, train_paths)
+    generate_files(dev_gen, dev_paths)
+
+
+def shuffle_dataset(filenames: Sequence[str], extra_fn: Any = None) -> None:
+    """Leaves the order to training, which reads in random order here."""
 
 
 def _names(problem: str, split: str, output_dir: str, num_shards: int, shuffled: bool) -> list[str]:

@@ -1,5 +1,6 @@
 """Tensor2Tensor's vocabularies: thin views of those of `t2t.text`, which have the same ids and files."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -135,11 +136,12 @@ class TokenTextEncoder(TextEncoder):
         if reverse:
             raise UserError("TokenTextEncoder(reverse=True): no vocabulary here reverses texts; reverse the samples")
         pieces = self.decode_list(range(self.vocab_size))
-        if replace_oov and replace_oov not in UNKNOWN and not set(UNKNOWN) & set(pieces):
+        if replace_oov and not {replace_oov, *UNKNOWN} & set(pieces):
             raise UserError(
-                f"TokenTextEncoder(replace_oov={replace_oov!r}): unknown words are called {' or '.join(UNKNOWN)} here; "
-                f"call them so, also in {vocab_filename or 'the list'}"
+                f"TokenTextEncoder(replace_oov={replace_oov!r}): it is not in {vocab_filename or 'the list'}; add it"
             )
+        if replace_oov and not set(UNKNOWN) & set(pieces):  # unknown words have another name here, and the same id
+            self.own = WordListEncoder([UNKNOWN[0] if piece == replace_oov else piece for piece in pieces])
 
     def store_to_file(self, filename: str) -> None:
         """Writes the words to a file, one a line."""
@@ -171,6 +173,11 @@ class ClassLabelEncoder(TextEncoder):
 
 
 def _read(path: str, kind: type[OwnEncoder]) -> OwnEncoder:
+    if kind is WordListEncoder and os.path.exists(path):
+        content = Path(path).read_bytes()
+        has_reserved = content.split()[:NUM_RESERVED_TOKENS] == RESERVED_TOKENS_BYTES
+        # The first versions had no reserved words in the file; ids 0 and 1 mean the same in all versions.
+        return kind.from_bytes(content if has_reserved else b"\n".join([*RESERVED_TOKENS_BYTES, content]))
     encoder = read_vocabulary(path)
     if not isinstance(encoder, kind):  # files of both kinds are lines of text
         encoder = kind.from_bytes(Path(path).read_bytes())

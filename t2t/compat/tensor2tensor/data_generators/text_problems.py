@@ -1,5 +1,6 @@
 """Tensor2Tensor's problems of text, for plug-ins that subclass them, and its readers of text files."""
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
@@ -77,12 +78,17 @@ class Text2TextProblem(base.Problem):
         other = self.use_vocab_from_other_problem
         if other is not None:
             return str(other.vocab_filename)
-        if hasattr(self, "vocab_file") or hasattr(self, "vocab_name"):  # of the first versions
-            name = getattr(self, "vocab_name", "vocab")
-            return str(getattr(self, "vocab_file", f"{name}.{self.approx_vocab_size}"))
+        if hasattr(self, "vocab_name") or type(self).vocab_file is not Text2TextProblem.vocab_file:
+            return str(self.vocab_file)  # of the first versions
         if self.vocab_type == VocabType.SUBWORD:
             return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.{VocabType.SUBWORD}"
         return f"vocab.{self.dataset_filename()}.{VocabType.TOKEN}"
+
+    @functools.cached_property  # which problems may set, too
+    def vocab_file(self) -> str:
+        """The same in the first versions, made of `vocab_name` and the size."""
+        name = getattr(self, "vocab_name", None)
+        return f"{name}.{self.approx_vocab_size}" if name else self.vocab_filename
 
     @property
     def use_vocab_from_other_problem(self) -> Any:
@@ -154,6 +160,41 @@ class Text2TextProblem(base.Problem):
         return [*super().eval_metrics(), "approx_bleu_score", "rouge_2_fscore", "rouge_L_fscore"]
 
 
+class QuestionAndContext2TextProblem(Text2TextProblem):
+    """A question and a text to an answer: `generate_samples` yields `{"inputs": str, "context": str, "targets": str}`.
+
+    Models here read one text: the question, the word `<EOQ>` and the context.
+    """
+
+    QUESTION_SEPARATOR = "<EOQ>"
+
+    def samples_of_split(self, data_dir: str, tmp_dir: str, split: str) -> Iterable[Mapping[str, Any]]:
+        """Returns the samples with both texts as their inputs."""
+        encoder = None
+        for sample in super().samples_of_split(data_dir, tmp_dir, split):
+            question, context = sample["inputs"], sample["context"]
+            if isinstance(question, str):
+                joined: Any = f"{question} {self.QUESTION_SEPARATOR} {context}"
+            else:
+                encoder = encoder or self.get_or_create_vocab(data_dir, tmp_dir)
+                separator = encoder.encode(self.QUESTION_SEPARATOR)
+                joined = [*text_encoder.strip_ids(question, [text_encoder.EOS_ID]), *separator, *context]
+            yield {"inputs": joined, "targets": sample["targets"]}
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        """Yields the texts of the training samples."""
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
+            yield from (sample["inputs"], sample["context"], sample["targets"])
+            if self.max_samples_for_vocab and number >= self.max_samples_for_vocab:
+                break
+
+    def generate_encoded_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
+        """Yields the samples of a split as ids with an end of sequence, the context apart."""
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        for sample in super().generate_encoded_samples(data_dir, tmp_dir, dataset_split):
+            yield {**sample, "context": [*encoder.encode(sample["context"]), text_encoder.EOS_ID]}
+
+
 class Text2SelfProblem(Text2TextProblem):
     """Language models: `generate_samples` yields `{"targets": str}`."""
 
@@ -200,6 +241,37 @@ class Text2ClassProblem(Text2TextProblem):
     def eval_metrics(self) -> list[str]:
         """Returns the names of the metrics."""
         return ["accuracy"]
+
+
+class TextConcat2ClassProblem(Text2ClassProblem):
+    """Several texts to a class: `generate_samples` yields `{"inputs": [str, ...], "label": int}`.
+
+    Models here read one text: they are joined by the word `$`.
+    """
+
+    CONCAT_TOKEN = "$"
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        """Yields the texts of the training samples."""
+        for texts in super().generate_text_for_vocab(data_dir, tmp_dir):
+            yield from texts
+
+    def generate_encoded_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
+        """Yields ids of the joined text and the number of the class."""
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+            ids = encoder.encode(self._joined(sample["inputs"]))
+            yield {"inputs": [*ids, text_encoder.EOS_ID], "targets": [sample["label"]]}
+
+    def samples_of_split(self, data_dir: str, tmp_dir: str, split: str) -> Iterable[Mapping[str, Any]]:
+        """Returns the samples with one text as their inputs."""
+        for sample in super().samples_of_split(data_dir, tmp_dir, split):
+            yield {**sample, "inputs": self._joined(sample["inputs"])}
+
+    def _joined(self, texts: Any) -> Any:
+        """Returns several texts as one; one text, and ids, as they are."""
+        are_texts = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+        return f" {self.CONCAT_TOKEN} ".join(texts) if are_texts else texts
 
 
 class ChoppedTextProblem(Text2SelfProblem):

@@ -140,16 +140,36 @@ def transformer_relative_big() -> HParams:
 
 
 def update_hparams_for_tpu(hparams: HParams) -> HParams:
-    """Leaves the set as it is: TPUs are not used here."""
+    """Sets the values of Tensor2Tensor's sets for TPUs, and returns the set: Adafactor, smaller batches, 64 ids."""
+    hparams.optimizer, hparams.learning_rate_schedule = "Adafactor", "rsqrt_decay"
+    hparams.learning_rate_warmup_steps, hparams.max_length = 10000, 64
+    hparams.batch_size = min(hparams.batch_size, 2048)
     return hparams
 
 
 def transformer_tpu() -> HParams:
     """The base model as it was trained on TPUs."""
-    return _changed(
-        transformer_base(), optimizer="true_adam", learning_rate_schedule=_COMPOSED, learning_rate_constant=1.0,
-        learning_rate_warmup_steps=10000, batch_size=2048, max_length=64, symbol_modality_num_shards=1,
-    )  # fmt: skip
+    return _changed(update_hparams_for_tpu(transformer_base()), symbol_modality_num_shards=1)
 
+
+_DEPTHS_AND_WIDTHS = {
+    "transformer_l2": {"num_hidden_layers": 2}, "transformer_l4": {"num_hidden_layers": 4},
+    "transformer_l8": {"num_hidden_layers": 8}, "transformer_l10": {"num_hidden_layers": 10},
+    "transformer_h1": {"num_heads": 1}, "transformer_h4": {"num_heads": 4}, "transformer_h16": {"num_heads": 16},
+    "transformer_h32": {"num_heads": 32}, "transformer_k128": {"attention_key_channels": 128},
+    "transformer_k256": {"attention_key_channels": 256}, "transformer_ff1024": {"filter_size": 1024},
+    "transformer_ff4096": {"filter_size": 4096}, "transformer_dr0": {"layer_prepostprocess_dropout": 0.0},
+    "transformer_dr2": {"layer_prepostprocess_dropout": 0.2}, "transformer_ls0": {"label_smoothing": 0.0},
+    "transformer_ls2": {"label_smoothing": 0.2}, "transformer_hs256": {"hidden_size": 256},
+    "transformer_hs1024": {"hidden_size": 1024},
+    "transformer_tall": {
+        "batch_size": 2048, "hidden_size": 768, "filter_size": 3072, "num_hidden_layers": 12, "num_heads": 12,
+        "label_smoothing": 0.0, "max_length": 1024, "clip_grad_norm": 1.0,
+    },
+}  # fmt: skip
+"""Sets that change a few values of the base model."""
+vars().update(
+    {name: lambda values=values: _changed(transformer_base(), **values) for name, values in _DEPTHS_AND_WIDTHS.items()}
+)
 
 __getattr__ = placeholders_of(__name__)

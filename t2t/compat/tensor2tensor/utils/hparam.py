@@ -1,11 +1,15 @@
 """Tensor2Tensor's `HParams`: values by name, to be read and changed by attribute."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.hparams.override import parse_overrides
+
+_OWN = ("_values", "own_set", "changed")
+"""Attributes that are no hparams, which a copy lacks until it is complete."""
 
 
 class HParams:
@@ -24,7 +28,7 @@ class HParams:
         """Names of the values that were changed or added since."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name in _OWN:
             raise AttributeError(name)
         if name not in self._values:
             known = did_you_mean(name, self._values)
@@ -40,7 +44,9 @@ class HParams:
         return name in self._values
 
     def __deepcopy__(self, memo: Any) -> "HParams":
-        return self.__copy__()
+        copied = self.__copy__()
+        copied.__dict__["_values"] = copy.deepcopy(self._values, memo)
+        return copied
 
     def __copy__(self) -> "HParams":
         copied = HParams(**self._values)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from t2t.importing.fairseq.dictionary import parse_dictionary
-from t2t.importing.fairseq.settings import KNOWN, read_settings
+from t2t.importing.fairseq.files import KNOWN, read_settings
 from t2t.importing.pytorch import parse_checkpoint
 from tests.errors import refused
 from tests.reference import fairseq as theirs

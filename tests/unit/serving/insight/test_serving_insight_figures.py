@@ -12,7 +12,7 @@ from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference.rollout import attention_rollout
+from t2t.inference.attention import attention_rollout
 from t2t.inference.translator import Translator
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer

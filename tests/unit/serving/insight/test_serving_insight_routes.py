@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from t2t.inference.beam_trace import alternatives
 from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.serving.app import build_app
+from t2t.serving.engine import ServingEngine
 from t2t.serving.insight.figures import figure_of
 from t2t.serving.insight.loaded_models import LoadedModel, LoadedModels
 from t2t.serving.insight.page import APP_FILES, PAGES, PLOTLY
@@ -21,8 +21,8 @@ from t2t.serving.insight.routes import insight_addresses
 from t2t.serving.insight.run_folders import NamedRun, RunFolders
 from t2t.serving.insight.studio import Studio
 from t2t.serving.models import ServedModel
-from t2t.serving.search_changes import FIELDS
-from t2t.serving.service import Service
+from t2t.serving.requests import FIELDS
+from t2t.serving.routes import build_app
 from tests.letters import WORDS, Moods, marked, moods, sharing, translator_of
 from tests.many_runs import write_run
 from tests.unit.serving.conftest import HOST, PATIENT, events_of
@@ -34,7 +34,7 @@ def insight_client(translator, named, names, folders=(), limits=PATIENT, studio_
     models = [ServedModel(name, translator, step) for name, step in names.items()]
     served = {model.name: LoadedModel(translator, model.step) for model in models}
     studio = studio_class(RunFolders(named, folders), LoadedModels(None), served, **more)
-    app = build_app(Service(models, limits), [HOST], insight_addresses(studio))
+    app = build_app(ServingEngine(models, limits), [HOST], insight_addresses(studio))
     return TestClient(app, base_url=f"http://{HOST}")
 
 
@@ -283,11 +283,11 @@ MISTAKES = [
     ("curves", {"most": 3}, 400, "most 3: 4 100000"),
     ("curves", {"smoothing": 0}, 400, "smoothing 0: 1"),
     ("curves", {"start": "x"}, 400, "start 'x':"),
-    ("outputs", {"texts": []}, 400, "texts:"),
+    ("outputs", {"texts": []}, 400, "texts="),
     ("outputs", {"texts": ["a"] * 129}, 400, "129 128;"),
-    ("comparison", {"references": ["a"], "first": ["a"]}, 400, "second:"),
+    ("comparison", {"references": ["a"], "first": ["a"]}, 400, "second="),
     ("comparison", {"references": ["a", "b"], "first": ["a"], "second": ["a"]}, 400, "comparison"),
-    ("figure", {}, 400, "source:"),
+    ("figure", {}, 400, "source[0]="),
     ("beam", {"source": "a", "prefix": ["x"]}, 400, "prefix: ids"),
     *(("figure", {"source": "a", "ids": ids}, 400, "ids:") for ids in (3, [1, 3], [3, 0], [11])),
     ("figure", {"source": "a", "ids": []}, 400, "ids: 1 10,"),

@@ -1,0 +1,94 @@
+"""Problems of images and of speech of plug-ins, as problems of this project; see `adapter`.
+
+Their samples are those that Tensor2Tensor's `generate_data` would write to files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t2t.compat.tensor2tensor.data_generators.generator_utils import samples_written
+from t2t.compat.tensor2tensor.data_generators.image_utils import Image2ClassProblem
+from t2t.compat.tensor2tensor.data_generators.speech_recognition import SpeechRecognitionProblem
+from t2t.errors import UserError
+from t2t.problems.array_inputs import Image2Class, Speech2Text
+from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.formats.images import decode_image
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder
+
+SMALL, LARGE = 32, 224
+"""Height and width of stored images, in pixels."""
+
+
+class _FromFiles(Problem):
+    """What both kinds do."""
+
+    theirs: ClassVar[type[Any]]
+    """The class that the plug-in has registered."""
+
+    def __init__(self, **options: Any):
+        self.their_problem = self.theirs()
+        super().__init__(**options)
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the samples that the plug-in would write for a split."""
+        self.check_split(split)
+        folders = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+        for sample in samples_written(self.their_problem.generate_data, *folders, split):
+            yield self.own_sample(sample)
+
+    def own_sample(self, sample: Any) -> Sample:
+        """Returns a sample with the features of this problem."""
+        raise NotImplementedError
+
+
+class AdaptedImage2Class(_FromFiles, Image2Class):
+    """Image to class."""
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the classes that the plug-in names."""
+        encoders = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))
+        return {TARGETS: LabelEncoder(list(map(str, encoders["targets"].class_labels)))}
+
+    def own_sample(self, sample: Any) -> Sample:
+        """Returns an image and the name of its class."""
+        image = decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")
+        number = int(sample["image/class/label"][0])
+        encoder = self.encoders[TARGETS]
+        if not 0 <= number < encoder.vocab_size:
+            raise UserError(f"problem {self.name}: a sample has the label {number} of {encoder.vocab_size} classes")
+        return {INPUTS: image, TARGETS: encoder.piece(number)}
+
+
+class AdaptedSpeech2Text(_FromFiles, Speech2Text):
+    """Speech to text."""
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of the plug-in."""
+        encoder = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))["targets"]
+        if getattr(encoder, "own", None) is None:
+            raise UserError(
+                f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
+                f"stored with the data; use ByteTextEncoder, SubwordTextEncoder or TokenTextEncoder"
+            )
+        return {TARGETS: encoder.own}
+
+    def own_sample(self, sample: Any) -> Sample:
+        """Returns a waveform, or the path of its file, and the text of the ids."""
+        sound, ids = sample["waveforms"], list(sample[TARGETS])
+        waveform = Path(sound) if isinstance(sound, str) else np.asarray(sound, np.float32)
+        return {INPUTS: waveform, TARGETS: self.encoders[TARGETS].decode(ids)}
+
+
+def adapted_arrays(one: Any) -> tuple[type[Problem], dict[str, Any]] | None:
+    """Returns the problem of this project for one of images or speech, and its attributes; None for other ones."""
+    if isinstance(one, Image2ClassProblem):
+        size = getattr(one, "image_size", SMALL if one.is_small else LARGE)
+        return AdaptedImage2Class, {"image_shape": (size, size, one.num_channels)}
+    if isinstance(one, SpeechRecognitionProblem):
+        return AdaptedSpeech2Text, {"splits": ("train", "dev", "test")[: 3 if one.num_test_shards else 2]}
+    return None

@@ -1,0 +1,83 @@
+"""Tensor2Tensor's problems of images, for plug-ins that subclass them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder
+from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.problems.formats.images import png_file
+
+
+class ImageProblem(base.Problem):
+    """Problems whose inputs are images."""
+
+    @property
+    def num_channels(self) -> int:
+        """Numbers of a pixel."""
+        return 3
+
+    @property
+    def vocab_size(self) -> int:
+        """Intensities of a channel."""
+        return 256
+
+
+class Image2ClassProblem(ImageProblem):
+    """Image to class: `generator` yields what `image_generator` does."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether images are as small as those of CIFAR-10; here they are stored 32 pixels wide, else 224."""
+        raise NotImplementedError(f"{type(self).__name__} has no is_small")
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes; plug-ins say it."""
+        raise NotImplementedError(f"{type(self).__name__} has no num_classes")
+
+    @property
+    def class_labels(self) -> Any:
+        """The names of the classes by their numbers."""
+        return [f"ID_{number}" for number in range(self.num_classes)]
+
+    train_shards, dev_shards = 10, 1
+
+    def generator(self, data_dir: str, tmp_dir: str, is_training: bool) -> Iterable[dict[str, Any]]:
+        """Yields the images of a split; plug-ins write it."""
+        raise NotImplementedError(f"{type(self).__name__} has no generator")
+
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        """Returns the classes."""
+        labels = self.class_labels
+        return {"targets": text_encoder.ClassLabelEncoder(labels(data_dir) if callable(labels) else labels)}
+
+    def generate_data(self, data_dir: Any, tmp_dir: Any, task_id: int = -1) -> None:
+        """Generates the data, as `t2t-datagen` does."""
+        if not generator_utils.is_taken():
+            super().generate_data(data_dir, tmp_dir, task_id)
+            return
+        generator_utils.generate_dataset_and_shuffle(
+            self.generator(data_dir, tmp_dir, True), self.training_filepaths(data_dir, self.train_shards, False),
+            self.generator(data_dir, tmp_dir, False), self.dev_filepaths(data_dir, self.dev_shards, False),
+        )  # fmt: skip
+
+
+def encode_images_as_png(images: Iterable[Any]) -> Iterator[bytes]:
+    """Yields a PNG file of each image, (height, width, channels)."""
+    for image in images:
+        yield png_file(np.asarray(image, np.uint8))
+
+
+def image_generator(images: Iterable[Any], labels: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Yields images and the numbers of their classes as samples."""
+    for image, label in zip(images, labels, strict=False):
+        height, width = np.shape(image)[:2]
+        yield {
+            "image/encoded": list(encode_images_as_png([image])), "image/format": ["png"],
+            "image/class/label": [int(label)], "image/height": [height], "image/width": [width],
+        }  # fmt: skip
+
+
+__getattr__ = placeholders_of(__name__)
