@@ -25,7 +25,7 @@ from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
 from t2t.cli.config import apply_config, read_config
 from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import RUN, flag_group, help_text
-from t2t.cli.plugin_options import define_plugin_options
+from t2t.cli.plugin_flags import ALL, define_plugin_options
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
@@ -48,8 +48,6 @@ log = logging.getLogger("t2t")
 
 _RUNS = {"output_dir", "runs", "folder", "warm_start_from"}
 """Flags that name runs, which may be in a zoo."""
-ALL = "*"
-"""Value of `--registry_help` without a value."""
 
 
 def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], flags.FlagValues]:

@@ -8,8 +8,7 @@ from absl import flags
 from t2t.cli.common import define_alias, is_given
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
-from t2t.cli.plugin_flags import define_plugin_flags
-from t2t.cli.plugin_options import plugin_option_names
+from t2t.cli.plugin_flags import define_plugin_flags, plugin_option_names
 from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides

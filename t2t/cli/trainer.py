@@ -20,15 +20,16 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_STA
 from t2t.cli.plugin_flags import lists_registry
 from t2t.cli.problem_flags import config_of, define_problem_flags
 from t2t.cli.run_flags import load_run
-from t2t.cli.schedules import (
-    EVALUATE,
-    EVALUATE_TRAIN,
-    SCHEDULES,
-    check_schedule,
-)
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.server import needs_serving
-from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
+from t2t.cli.tensor2tensor import (
+    EVALUATE,
+    EVALUATE_TRAIN,
+    RUN_FLAGS,
+    SCHEDULES,
+    check_schedule,
+    define_unused_flags,
+)
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
@@ -224,7 +225,7 @@ def _check_model(experiment: Experiment, trains: bool) -> None:
     prepare_framework()
     experiment.model_class  # noqa: B018 - errors in it are raised now
     if trains:
-        from t2t.runs.warm_start import check_start
+        from t2t.runs.starting import check_start
 
         check_start(experiment)
 

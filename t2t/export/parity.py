@@ -40,6 +40,10 @@ class ComparedOutput:
     """Whether the output ends at its limit."""
     cut_input: bool | None = None
     """Whether the input was too long."""
+    length: int | None = None
+    """Number of ids, end of sequence included."""
+    input_length: int | None = None
+    """Number of ids that are read of the input, without end of sequence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +165,7 @@ def _is_finite(answer: ComparedOutput) -> bool:
 
 
 def _is_same(ours: ComparedOutput, theirs: ComparedOutput) -> bool:
-    names = ("ids", "text", "cut", "cut_input")
+    names = ("ids", "text", "cut", "cut_input", "length", "input_length")
     return all(getattr(theirs, name) in (None, getattr(ours, name)) for name in names)
 
 

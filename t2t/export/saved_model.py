@@ -10,7 +10,7 @@ from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import TEXTS_OF_IDS, Parity
 from t2t.export.saved_model_trial import prove_decoding, prove_signatures
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT, Served
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT, Served
 from t2t.inference.rows import reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
@@ -57,7 +57,8 @@ class SavedModelExport(Export):
         gives_classes = model.spec.targets.kind == FeatureKind.LABEL
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")
         more += "" if gives_classes or not model.autoregressive else f", {CUT_OUTPUTS}: bool"
-        more += f", {CUT_INPUTS}: bool [batch]" if reads_ids(model) else ""
+        if reads_ids(model):
+            more += f", {OUTPUT_LENGTHS}: int32, {CUT_INPUTS}: bool [batch], {INPUT_LENGTHS}: int32 [batch]"
         of = "text: string [batch]" if reads_ids(model) else "inputs"
         languages = ""
         if any(marks := self.translator.problem.language_marks()):

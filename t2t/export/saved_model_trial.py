@@ -22,7 +22,7 @@ from t2t.export.parity import (
     compare_scores,
     compare_texts,
 )
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, SCORE, TEXT
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
 from t2t.specs.constants import TARGETS
@@ -47,7 +47,15 @@ def prove_signatures(
     if trial.texts is not None:
         longest = translator.longest_input
         expected = [
-            [dataclasses.replace(answer, cut_input=len(row) > longest) for answer in answers]
+            [
+                dataclasses.replace(
+                    answer,
+                    cut_input=len(row) > longest,
+                    input_length=min(len(row), longest),
+                    length=len(answer.ids or ()),
+                )
+                for answer in answers
+            ]
             for row, answers in zip(trial.rows, expected, strict=True)
         ]
     provers: dict[str, Callable[[Any], Parity]] = {
@@ -106,7 +114,8 @@ def _answers_of_signature(
 
 
 def _texts(signature: Any, batch: tf.Tensor) -> list[list[ComparedOutput]]:
-    compared = {"outputs", "classes", "scores", "probabilities", CUT_INPUTS, CUT_OUTPUTS}
+    compared = {"outputs", "classes", "scores", "probabilities"}
+    compared |= {CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS}
     outputs = _call_signature(signature, batch, compared)
     texts = outputs["outputs" if "outputs" in outputs else "classes"]
     return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
@@ -118,7 +127,9 @@ def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Com
             probability = float(outputs["probabilities"][row, k]) if "probabilities" in outputs else None
             cut_input = bool(outputs[CUT_INPUTS][row]) if CUT_INPUTS in outputs else None
             cut = bool(outputs[CUT_OUTPUTS][row, k]) if CUT_OUTPUTS in outputs else None
-            yield ComparedOutput(None, float(score), texts[row, k].decode(), None, probability, cut, cut_input)
+            lengths = [outputs[OUTPUT_LENGTHS][row, k], outputs[INPUT_LENGTHS][row]] if INPUT_LENGTHS in outputs else []
+            text = texts[row, k].decode()
+            yield ComparedOutput(None, float(score), text, None, probability, cut, cut_input, *map(int, lengths))
 
 
 def _ids(signature: Any, batch: tf.Tensor) -> list[list[ComparedOutput]]:

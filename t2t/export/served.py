@@ -28,6 +28,8 @@ TEXT, IDS, SCORE = "serving_default", "ids", "score"
 """Names of the signatures."""
 CUT_INPUTS, CUT_OUTPUTS = "cut_inputs", "cut_outputs"
 """Outputs of the first: whether a text was too long, and whether an output ends at its limit."""
+INPUT_LENGTHS, OUTPUT_LENGTHS = "input_lengths", "output_lengths"
+"""Outputs of the first: ids that are read of a text, without end of sequence; ids of an output, its end included."""
 
 
 class Served:
@@ -89,10 +91,14 @@ class Served:
         ids_BS = _joined(self._marks.input_start, self._source.encode(words))
         result = self._search_batch(self._rows(ids_BS), text)
         is_cut_B = ids_BS.row_lengths() > self._longest_input
+        read_B = tf.cast(tf.minimum(ids_BS.row_lengths(), self._longest_input), tf.int32)
+        more = {OUTPUT_LENGTHS: result.lengths}
         if not self._model.spec.inputs:
-            return self._as_text(result) | {CUT_INPUTS: is_cut_B}
+            return self._as_text(result) | {CUT_INPUTS: is_cut_B, INPUT_LENGTHS: read_B} | more
         is_blank_B = is_blank(text)
-        return self._as_text(result, is_blank_B) | {CUT_INPUTS: is_cut_B & ~is_blank_B}
+        more = {OUTPUT_LENGTHS: tf.where(is_blank_B[:, None], 0, result.lengths)}
+        more |= {CUT_INPUTS: is_cut_B & ~is_blank_B, INPUT_LENGTHS: tf.where(is_blank_B, 0, read_B)}
+        return self._as_text(result, is_blank_B) | more
 
     def _ids_of_ids(self, inputs):
         ids_BS = tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID)

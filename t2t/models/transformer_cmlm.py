@@ -60,7 +60,7 @@ class TokenMasks(SeededLayer):
         return ops.cast(ops.argsort(order_BT, axis=1), "int32") < count_B[:, None]
 
 
-class Encoded(NamedTuple):
+class EncodedWithLength(NamedTuple):
     """The encoded source sentences."""
 
     source: Source
@@ -128,15 +128,15 @@ class TransformerCmlm(Transformer):
         return CmlmDecoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the source as `Encoded`; the LENGTH token comes before its words (section 2.3)."""
+        """Returns the source as `EncodedWithLength`; the LENGTH token comes before its words (section 2.3)."""
         x_BSD, keep_BS = self.embed_source(features[INPUTS], seed=seed)
         rows, _, width = ops.shape(x_BSD)
         token_B1D = ops.broadcast_to(ops.cast(self.length_token, x_BSD.dtype), (rows, 1, width))
         read_BS = ops.concatenate([ops.ones((rows, 1), "bool"), keep_BS], axis=1)
         x_BSD = self.encoder(ops.concatenate([token_B1D, x_BSD], axis=1), read_BS, seed=seed)
-        return Encoded(self.decoder.read_source(x_BSD[:, 1:], keep_BS), x_BSD[:, 0])
+        return EncodedWithLength(self.decoder.read_source(x_BSD[:, 1:], keep_BS), x_BSD[:, 0])
 
-    def length_log_probs(self, encoded: Encoded):
+    def length_log_probs(self, encoded: EncodedWithLength):
         """Returns the log-probability of each number of words from 0 on, (B, L) float32."""
         return ops.log_softmax(self.length_top(encoded.length), axis=-1)
 
@@ -145,7 +145,7 @@ class TransformerCmlm(Transformer):
 
         Args:
             ids: (B, T) int32, end of sequence included; PAD_ID at masked positions.
-            encoded: an `Encoded`.
+            encoded: an `EncodedWithLength`.
             keep_BT: bool, True at all positions up to the end of sequence.
             cache: unused, as there are no decoding steps.
             seed: of dropout.

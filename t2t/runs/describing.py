@@ -24,12 +24,12 @@ from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import problems_of
+from t2t.runs.objectives import widest_rows
 from t2t.runs.parts import Part
 from t2t.runs.recording import joined_spec
-from t2t.runs.sampled_candidates import widest_rows
 from t2t.runs.split_decoding import first_examples
+from t2t.runs.starting import check_start
 from t2t.runs.training import TrainingRun
-from t2t.runs.warm_start import check_start
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.adapting import adapters_line, build_adapters

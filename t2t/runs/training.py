@@ -32,8 +32,7 @@ from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_o
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
-from t2t.runs.starting import check_same_start, log_settings, restore_latest, warn_changed_train_steps
-from t2t.runs.warm_start import warm_start
+from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
 from t2t.training.adapting import build_adapters
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints

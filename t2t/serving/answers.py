@@ -436,11 +436,10 @@ class Completion:
         """Returns the token counts of the response; UNSET if they are unknown."""
         read = written = 0
         for answer in answers:
-            if answer.length is None:
+            if answer.length is None or answer.written is None:
                 return UNSET
             read += answer.length
-            free = answer.length if self._model.continues else 0  # outputs contain the ids of the prompt
-            written += sum(max(len(one.ids) - free, 0) for one in answer.hypotheses)
+            written += answer.written
         return Usage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
 

@@ -20,17 +20,19 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import REPORT
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, SCORE, TEXT
+from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import check_inside, read_sealed
 from t2t.inference.translator import Hypothesis
-from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
+from t2t.serving.models import Answer, BatchLimits, Question, ServedModel, count_written
 from t2t.serving.requests import Query
 
 
 class ServedExport(ServedModel):
-    """An export behind a queue, see `ServedModel`. Its search is fixed; those made by early versions report no cuts.
+    """An export behind a queue, see `ServedModel`.
+
+    Its search is fixed. Those made by early versions report neither cuts nor counts of ids.
 
     Raises:
         UserError: an export of another format, a damaged one, or one that may do more than compute; inputs that are not
@@ -110,7 +112,11 @@ class ServedExport(ServedModel):
         for row, question in enumerate(questions):
             existing = [k for k in range(question.n_best) if exists(scores[row, k])]
             hypotheses = [self._hypothesis(texts[row, k], scores[row, k], bool(cut[row, k])) for k in existing]
-            answers.append(Answer(hypotheses, cut_inputs[row]))
+            counts: list[int] = []
+            if INPUT_LENGTHS in found:
+                read, lengths = int(found[INPUT_LENGTHS][row]), found[OUTPUT_LENGTHS].numpy()[row, existing]
+                counts = [read, count_written(lengths.tolist(), read if self.continues else 0)]
+            answers.append(Answer(hypotheses, cut_inputs[row], *counts))
         return answers
 
     def _hypothesis(self, text: bytes, score: np.float32, cut: bool) -> Hypothesis:

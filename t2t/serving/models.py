@@ -227,10 +227,17 @@ class Answer:
     """Whether the text was too long and was truncated; None if unknown."""
     length: int | None = None
     """Number of ids read from the text, without end of sequence; None if unknown."""
+    written: int | None = None
+    """Number of ids of all outputs, end of sequence included, without the text that they continue; None if unknown."""
 
 
-BLANK = Answer((NOTHING,), cut=False, length=0)
+BLANK = Answer((NOTHING,), cut=False, length=0, written=0)
 """Answer to a blank text."""
+
+
+def count_written(lengths: Sequence[int], prompt: int) -> int:
+    """Returns the number of ids written in outputs of these lengths, which begin with a prompt of some ids."""
+    return sum(max(length - prompt, 0) for length in lengths)
 
 
 class PartialAnswer(NamedTuple):
@@ -510,11 +517,17 @@ class ServedModel:
         how: dict[str, Any] = dict(changes)
         if not is_free:
             how["constraints"] = [questions[i].terms for i in numbers]
-        ids, longest = self.translator.encode(texts), self.translator.longest_input
+        ids = self.translator.encode(texts)
         outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
         for i, row, output in zip(numbers, ids, outputs, strict=True):
-            found[i] = Answer(output, len(row) > longest, min(len(row), longest))
+            found[i] = self._answer_of(output, len(row))
         return found
+
+    def _answer_of(self, hypotheses: Sequence[Hypothesis], length: int) -> Answer:
+        """Returns the answer with these outputs to a text of `length` ids."""
+        read = min(length, self.translator.longest_input)
+        written = count_written([len(one.ids) for one in hypotheses], read if self.continues else 0)
+        return Answer(hypotheses, length > read, read, written)
 
     def stream(self, question: Question) -> Iterator[PartialAnswer]:
         """Yields the answer to a question after each step of its search; only where `can_stream`."""
@@ -522,7 +535,6 @@ class ServedModel:
             yield PartialAnswer([""], BLANK)
             return
         (ids,) = self.translator.encode([question.text])
-        longest = self.translator.longest_input
         from t2t.inference.partial_outputs import partial_outputs
 
         with _use_device(*next(self._rotation)):
@@ -534,8 +546,7 @@ class ServedModel:
                 terms=question.terms,
                 **dict(question.changes),
             ):
-                whole = hypotheses and Answer(hypotheses, len(ids) > longest, min(len(ids), longest))
-                yield PartialAnswer(texts, whole or None)
+                yield PartialAnswer(texts, self._answer_of(hypotheses, len(ids)) if hypotheses else None)
 
 
 def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.runs.describing import describe
 from t2t.runs.recording import encoders_of
-from t2t.runs.warm_start import warm_start
+from t2t.runs.starting import warm_start
 from t2t.training.weights import assign_model, evaluated_weights
 from tests.builders import batch, numpy
 from tests.equivalence.identity import arrays_of, assert_identical, assert_same, differing

@@ -67,6 +67,7 @@ def run_blocks(page, folder, is_long):
     ("name", "is_long"),
     [
         ("numerics", False),
+        ("coming_from", False),
         ("new_problem", False),
         ("new_model", True),
         pytest.param("new_problem", True, marks=pytest.mark.exhaustive),

@@ -1,8 +1,6 @@
-import importlib
-
 import pytest
 
-from t2t.cli.server import import_serving
+from t2t.cli.server import needs_serving
 from t2t.errors import (
     MachineError,
     UnknownNameError,
@@ -56,12 +54,9 @@ def test_other_errors_of_imports_are_no_missing_package(error):
     assert raised.value is error
 
 
-def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkeypatch):
-    (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.invalidate_caches()
-    with refused("no_such_package", "'t2t-keras[serve]'"):
-        import_serving("needs_a_package")
+def test_a_service_without_its_packages_says_what_installs_them():
+    with refused("no_such_package", "'t2t-keras[serve]'"), needs_serving():
+        import no_such_package  # noqa: F401
 
 
 def test_only_the_begin_of_a_long_name_is_compared():

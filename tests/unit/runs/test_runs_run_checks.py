@@ -15,7 +15,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import RowTransfer
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.fallback import FallbackEngine
-from t2t.runs import warm_start
+from t2t.runs import starting
 from t2t.runs.config import RunConfig
 from t2t.runs.engine_comparison import compare_engines
 from t2t.runs.ensembles import load_ensemble
@@ -214,7 +214,7 @@ def test_a_slot_that_has_no_row_for_each_piece_begins_empty():
     theirs = {"iterations": np.array(5), "rows": np.array([7.0, 9.0]), "columns": np.ones(8)}
     checkpoint = Checkpoint(step=5, model={}, optimizer=theirs)
     rows = {"table": RowTransfer(np.array([[1, 2]]), there=2, here=3)}
-    found, updates = warm_start._slots_of(step, own, checkpoint, SimpleNamespace(taken=()), rows, "asked")
+    found, updates = starting._slots_of(step, own, checkpoint, SimpleNamespace(taken=()), rows, "asked")
     assert updates == 5
     assert found.keys() == {"rows"}
     np.testing.assert_array_equal(found["rows"][1], [0.0, 0.0, 9.0])

@@ -15,8 +15,7 @@ from t2t.metrics.gleu import sentence_gleu
 from t2t.models.classics.neural_gpu import NeuralGpu, NeuralGpuHParams
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
-from t2t.runs.objectives import build_objective
-from t2t.runs.sampled_candidates import SampledCandidates, widest_rows
+from t2t.runs.objectives import SampledCandidates, build_objective, widest_rows
 from t2t.specs.constraints.finite import DEAD, FiniteConstraint
 from t2t.text.language_codes import LanguageMarks
 from t2t.text.token import TokenEncoder

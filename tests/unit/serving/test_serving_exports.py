@@ -12,6 +12,7 @@ from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
 from t2t.inference.output_terms import OutputTerms
 from t2t.serving.exports import ServedExport
+from t2t.serving.models import ServedModel
 from t2t.serving.requests import Query
 from tests.errors import refused
 from tests.in_process import check_refused
@@ -37,9 +38,13 @@ def test_an_export_answers_as_its_run(folder, translator):
         many = client.post("/translate", json={"text": "a", "n_best": 3})
         fixed = client.post("/translate", json={"text": "a", "alpha": 1.0})
         prompt = {"prompt": "a b c", "stream": True}
+        asked_twice = {"prompt": TEXTS, "n": 2}
+        usage = client.post("/v1/completions", json=asked_twice).json()["usage"]
         events = client.post("/v1/completions", json=prompt).text.split("\n\n")
         limited = client.post("/v1/completions", json={**prompt, "max_tokens": 99, "temperature": 1}).json()
         told = client.get("/").json()["models"]
+    with serving(ServedModel("letters", translator, 40)) as (client, _):
+        assert usage == client.post("/v1/completions", json=asked_twice).json()["usage"]
     for text, row in zip(TEXTS, asked.json()["predictions"], strict=True):
         best = translator.translate([text])[0][0] if text else None
         assert row["outputs"] == [best.text if best else ""]
@@ -107,6 +112,8 @@ class Cuts(tf.Module):
             "outputs": tf.strings.substr(text, 0, 2)[:, None],
             "scores": tf.zeros_like(is_cut, tf.float32)[:, None],
         }
+        ones = tf.ones_like(is_cut, tf.int32)
+        outputs |= {"input_lengths": tf.minimum(tf.strings.length(text), 2), "output_lengths": ones[:, None]}
         return outputs | {"cut_inputs": is_cut, "cut_outputs": is_cut[:, None]}
 
 
@@ -142,7 +149,9 @@ def test_a_text_that_the_graph_cuts_is_refused_unless_it_may_be_truncated(served
     asked = {"json": {"prompt": ["ab", "abc"]}}
     with serving(served(graph=Cuts())) as (client, _):
         refusal = client.post("/v1/completions", **asked)
-        choices = client.post("/v1/completions", json={**asked["json"], "truncate": True}).json()["choices"]
+        found = client.post("/v1/completions", json={**asked["json"], "truncate": True}).json()
+    choices = found["choices"]
+    assert found["usage"] == {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}
     assert (refusal.status_code, refusal.json()["error"]["code"]) == (400, "context_length_exceeded")
     assert [one["text"] for one in choices] == ["ab", "ab"]
     assert [(one.get("cut"), one["finish_reason"]) for one in choices] == [(None, "stop"), (True, "length")]
