@@ -394,18 +394,13 @@ class ServedModel:
         self.translator.warm_up(ids.tolist(), self.n_best)
         self._note_compiled(Question("", structure=self.translator.settings(self.n_best)[0].structure).kind)
 
-    @contextlib.contextmanager
-    def _free_device(self) -> Iterator[None]:
+    def _answer_on_free_device(self, questions: Sequence[Question]) -> list[Answer]:
         device = self._free.get()
         try:
             with _use_device(*device):
-                yield
+                return self.answer(questions)
         finally:
             self._free.put(device)
-
-    def _answer_on_free_device(self, questions: Sequence[Question]) -> list[Answer]:
-        with self._free_device():
-            return self.answer(questions)
 
     def _own_rows(self, n_best: int) -> int:
         return self.translator.settings(n_best)[0].rows_per_sentence
