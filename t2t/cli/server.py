@@ -313,11 +313,11 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
     return served
 
 
-def _stamp(folders: dict[str, str]) -> list:
+def _stamp(folders: dict[str, str]) -> tuple:
     """Returns the checkpoints that are read for each run -> checkpoint, and when they were written."""
     stores = [(CheckpointStore(RunDir.open(run).checkpoints_folder), which) for run, which in folders.items()]
     found = [folder for store, which in stores for folder in decoded_folders(store, which)]
-    return [(str(folder), folder.stat().st_mtime_ns if folder.exists() else 0) for folder in found]
+    return tuple((str(folder), folder.stat().st_mtime_ns if folder.exists() else 0) for folder in found)
 
 
 def _check_fixed(values: flags.FlagValues, folder: str) -> None:

@@ -364,7 +364,11 @@ class Completion:
         self._model, self._asked, self._is_chat = model, asked, isinstance(asked, ChatRequest)
         self._n, self._stops = asked.n or 1, asked.stops
         prefix = "chatcmpl" if self._is_chat else "cmpl"
-        self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
+        self._head: dict[str, Any] = {
+            "id": f"{prefix}-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model.name,
+        }
 
     def response(self, texts: Sequence[str], answers: Sequence[Answer]) -> TextCompletion | ChatCompletion:
         """Returns the response, with n choices for each text, which clients count on."""

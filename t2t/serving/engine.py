@@ -157,7 +157,7 @@ class ServingEngine:
             UserError: settings that the model does not support.
             RefusedError: too many texts, a full queue, or the time limit is exceeded.
         """
-        with self._use(model):
+        with self._use(model) as model:
             return await self._answers(model, await self._questions(model, query))
 
     async def stream(self, model: ServedModel, query: Query) -> AsyncIterator[PartialAnswer]:
@@ -172,7 +172,7 @@ class ServingEngine:
                 f"stream: {len(query.texts)} texts are asked for, and one is written at a time; send one, or ask "
                 f"without stream", "stream",
             )  # fmt: skip
-        with self._use(model):
+        with self._use(model) as model:
             (question,) = await self._questions(model, query)
             if not model.can_stream:
                 (answer,) = await self._answers(model, [question])
@@ -261,11 +261,13 @@ class ServingEngine:
                         await self.reload(model)
 
     @contextlib.contextmanager
-    def _use(self, model: ServedModel) -> Iterator[None]:
-        """Context in which a model stays open, although a newer one may take its place."""
+    def _use(self, model: ServedModel) -> Iterator[ServedModel]:
+        """Context in which a model stays open although a newer one takes its place; gives that if it has already."""
+        if not self._users[model]:
+            model = self.models.get(model.name, model)
         self._users[model] += 1
         try:
-            yield
+            yield model
         finally:
             self._users[model] -= 1
             self._end_if_unused(model)
@@ -384,42 +386,7 @@ def _load_newer(model: ServedModel) -> ServedModel | None:
 
 # === Streams ===
 
-
 _END = object()
-
-
-class _Stream:
-    """An iterator whose items go to a coroutine.
-
-    Args:
-        items: returns the iterator.
-    """
-
-    def __init__(self, items: Callable[[], Iterator[Any]]):
-        self._items, self._loop = items, asyncio.get_running_loop()
-        self.arrived: asyncio.Queue[Any] = asyncio.Queue()
-        self.is_stopped = False
-        """Whether nobody reads further items."""
-
-    def send(self, item: Any) -> None:
-        """Passes an item to the coroutine, from any thread."""
-        with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
-            self._loop.call_soon_threadsafe(self.arrived.put_nowait, item)
-
-    def run(self) -> None:
-        """Sends all items, unless it is stopped."""
-        if self.is_stopped:
-            return
-        last: Any = _END
-        try:
-            with contextlib.closing(self._items()) as iterator:  # type: ignore[type-var]  # a generator
-                for item in iterator:
-                    if self.is_stopped:
-                        return
-                    self.send(item)
-        except BaseException as error:  # goes to the consumer
-            last = error
-        self.send(last)
 
 
 class Streams:
@@ -431,10 +398,11 @@ class Streams:
     """
 
     def __init__(self, most: int, room: int):
-        self._queue = Batcher(self._run, most=1, wait_s=0.0, room=room, threads=most)
-        self._open: set[_Stream] = set()
-        """Streams with a consumer."""
-        self._running: set[_Stream] = set()
+        how: dict[str, Any] = {"most": 1, "wait_s": 0.0, "room": room}
+        self._queue = Batcher(lambda jobs: [job() for job in jobs], threads=most, **how)
+        self._open: dict[threading.Event, Callable[[Any], None]] = {}
+        """Of each stream with a consumer: what is set when it stops, and the function that sends it an item."""
+        self._running: set[threading.Event] = set()
 
     @property
     def running(self) -> int:
@@ -458,35 +426,50 @@ class Streams:
             FullError: too many iterators wait.
             TimeoutError: the time limit is exceeded.
         """
-        stream = _Stream(items)
-        end = time.monotonic() + seconds
-        self._queue.submit([stream])
-        self._open.add(stream)
+        loop, end, stopped = asyncio.get_running_loop(), time.monotonic() + seconds, threading.Event()
+        arrived: asyncio.Queue[Any] = asyncio.Queue()
+
+        def send(item: Any) -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop has ended, so there is no consumer
+                loop.call_soon_threadsafe(arrived.put_nowait, item)
+
+        self._queue.submit([functools.partial(self._send_all, items, send, stopped)])
+        self._open[stopped] = send
         try:
-            while (item := await asyncio.wait_for(stream.arrived.get(), end - time.monotonic())) is not _END:
+            while (item := await asyncio.wait_for(arrived.get(), end - time.monotonic())) is not _END:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
         finally:
-            stream.is_stopped = True
-            self._open.discard(stream)
+            stopped.set()
+            self._open.pop(stopped, None)
+
+    def _send_all(
+        self, items: Callable[[], Iterator[Any]], send: Callable[[Any], None], stopped: threading.Event
+    ) -> None:
+        """Sends all items and then the end, until the stream is stopped."""
+        if stopped.is_set():
+            return
+        self._running.add(stopped)
+        try:
+            with contextlib.closing(items()) as iterator:  # type: ignore[type-var]  # a generator
+                for item in iterator:
+                    if stopped.is_set():
+                        return
+                    send(item)
+            send(_END)
+        except BaseException as error:  # goes to the consumer
+            send(error)
+        finally:
+            self._running.discard(stopped)
 
     def stop(self) -> None:
         """Ends all streams for their consumers, with an EndedError, and stops the iterators after their next items."""
-        for stream in list(self._open):
-            stream.is_stopped = True
-            stream.send(EndedError())
+        for stopped, send in list(self._open.items()):
+            stopped.set()
+            send(EndedError())
 
     def close(self, seconds: float | None = None) -> bool:
         """Does as `stop`, takes no more, and joins the threads, see `Batcher.close`."""
         self.stop()
         return self._queue.close(seconds)
-
-    def _run(self, streams: Any) -> list[None]:
-        (stream,) = streams
-        self._running.add(stream)
-        try:
-            stream.run()
-        finally:
-            self._running.discard(stream)
-        return [None]

@@ -148,6 +148,8 @@ class Query:
     """Most ids of an output, without the text that it continues; None for the limit of the search."""
     terms: OutputTerms | None = None
     """Constraints on the words of each output; None without any."""
+    stops: Sequence[str] = ()
+    """Texts before the first of which an answer ends."""
     truncate: bool | None = None
     """Whether texts that are longer than the model reads are cut instead of refused; None as the server has it."""
     is_openai: bool = False
@@ -307,14 +309,15 @@ EITHER = {Row: ("text", "b64"), PredictRequest: ("instances", "inputs")}
 
 def _unpacked(row: str | Packed | Row, name: str) -> str:
     """Returns the text of a row."""
+    given: Any = row
     if isinstance(row, Row):
         if (row.text is UNSET) == (row.b64 is UNSET):
             raise RequestError(f'{name}: a row is a text, or an object with "text" or "b64"; send that', name)
-        row = Packed(row.b64) if isinstance(row.b64, str) else row.text
-    if isinstance(row, str):
-        return _clean(row)
+        given = row if row.text is UNSET else row.text
+    if isinstance(given, str):
+        return _clean(given)
     try:
-        return _clean(base64.b64decode(row.b64, validate=True).decode(errors="replace"))
+        return _clean(base64.b64decode(given.b64, validate=True).decode(errors="replace"))
     except ValueError as error:
         raise RequestError(f"{name}: b64 is no base64 ({error}); send that, or the text itself", name) from None
 
@@ -412,6 +415,7 @@ class _OpenAIRequest(_TextRequest, kw_only=True):
             changes=changes,
             most_tokens=min((limit for limit in limits if limit is not None), default=None),
             terms=self.terms,
+            stops=self.stops,
             truncate=self.truncate,
             is_openai=True,
         )

@@ -121,7 +121,7 @@ async def _http_error(request: Request, error: Any) -> Response:
 
 def _addresses() -> list[Address]:
     """Returns all addresses, in the order of the page."""
-    own = [
+    own: list[tuple[str, str, Handler, str, dict[str, Any]]] = [
         (
             "GET",
             "/",
