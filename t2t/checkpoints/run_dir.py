@@ -29,7 +29,7 @@ from typing import Any, Self
 from t2t.checkpoints.pointer import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError, asked_and_found, did_you_mean, first_few
+from t2t.errors import UserError, ask_for, asked_and_found, did_you_mean, first_few
 from t2t.files.atomic import (
     LockedError,
     append_line,
@@ -297,8 +297,10 @@ def check_same_seed(run: Path, begun_with: int | None, seed: int) -> None:
 
 
 def near_run(path: Path) -> str:
-    """Returns "did you mean a, b or c? ", of runs next to a path without one; see `did_you_mean`."""
+    """Returns "did you mean a, b or c? ", of runs in the folder without one, or next to it; see `did_you_mean`."""
     with contextlib.suppress(OSError):
+        if within := sorted(str(found.parent) for found in path.glob(f"*/{RECORD_FILE}"))[:3]:
+            return ask_for(within)
         return did_you_mean(path.name, [found.parent.name for found in path.parent.glob(f"*/{RECORD_FILE}")])
     return ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, define_alias
+from t2t.cli.common import command, command_flags, define_alias, is_given
 from t2t.cli.help import flag_group
 from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
@@ -107,7 +107,8 @@ def _check_given(values: flags.FlagValues, form: ImportFormat) -> None:
     """Raises UserError for flags that are missing, or that only other formats read."""
     missing = [name for name in ("model_dir", *form.needs, "output_dir") if not values[name].value]
     if missing:
-        raise UserError(f"{', '.join('--' + name for name in missing)}: not given; see --help")
+        used = "" if is_given(values["from"]) else f", for --from={values['from'].value}, which is used unless given"
+        raise UserError(f"{', '.join('--' + name for name in missing)}: not given{used}; see --help")
     others = {name for other in FORMATS.values() for name in (*other.needs, *other.takes)}
     for name in sorted(others - {*form.needs, *form.takes}):
         if values[name].present:

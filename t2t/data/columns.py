@@ -19,7 +19,7 @@ _INTENSITIES = frozenset({FeatureKind.IMAGE, FeatureKind.VIDEO})
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class FeatureColumn:
     """One feature of consecutive examples."""
 
     values: np.ndarray
@@ -57,7 +57,7 @@ def length_unit(spec: FeatureSpec) -> int:
 
 def pack(
     arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str, method: str = "encode_samples"
-) -> Column:
+) -> FeatureColumn:
     """Checks and concatenates one feature of encoded examples.
 
     Raises:
@@ -81,7 +81,7 @@ def pack(
         values = np.stack(arrays) if arrays else np.zeros((0, *shape))
     _check_values(values, lengths, spec, where, method)
     with np.errstate(over="ignore"):  # values that are too large become infinite, see `first_not_finite`
-        return Column(values.astype(stored_dtype(spec)), lengths)
+        return FeatureColumn(values.astype(stored_dtype(spec)), lengths)
 
 
 def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, where: str, method: str) -> None:
@@ -106,7 +106,7 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
             )
 
 
-def first_not_finite(column: Column) -> int | None:
+def first_not_finite(column: FeatureColumn) -> int | None:
     """Returns the index of the first example with a value that is nan or infinite; None if there is none."""
     if not np.issubdtype(column.values.dtype, np.floating):
         return None
@@ -117,22 +117,22 @@ def first_not_finite(column: Column) -> int | None:
     return int(np.searchsorted(np.cumsum(column.lengths), np.argmin(items), side="right"))
 
 
-def repeat(column: Column, copies: np.ndarray) -> Column:
+def repeat(column: FeatureColumn, copies: np.ndarray) -> FeatureColumn:
     """Repeats each example `copies` times, (examples,) integers; 0 leaves it out."""
     if (copies == 1).all():
         return column
     rows = np.repeat(np.arange(len(copies)), copies)
     lengths, starts = column.lengths[rows], (np.cumsum(column.lengths) - column.lengths)[rows]
-    return Column(column.values[ranges(starts, lengths)], lengths)
+    return FeatureColumn(column.values[ranges(starts, lengths)], lengths)
 
 
-def cut(column: Column, longest: int) -> Column:
+def cut(column: FeatureColumn, longest: int) -> FeatureColumn:
     """Cuts each example that is longer than `longest` items into equal parts, which become examples."""
     if (column.lengths <= longest).all():
         return column
     parts = np.maximum(1, -(-column.lengths // longest))
     ends = [length * np.arange(1, count + 1) // count for length, count in zip(column.lengths, parts, strict=True)]
-    return Column(column.values, np.concatenate([np.diff(end, prepend=0) for end in ends]))
+    return FeatureColumn(column.values, np.concatenate([np.diff(end, prepend=0) for end in ends]))
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray, step: int = 1) -> np.ndarray:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import t2t
-from t2t.data.columns import Column, pack
+from t2t.data.columns import FeatureColumn, pack
 from t2t.data.data_folder import describe_counts, written_aside
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
 from t2t.data.mirrored import fetch_data, publish_data, refresh
@@ -98,7 +98,7 @@ def _write_train(
     """Writes the training split; returns its record."""
     for rows in targets:
         indices = np.arange(writer.examples, writer.examples + len(rows))
-        columns = {name: Column(*reader.read(indices, name)) for name in reader.features}
+        columns = {name: FeatureColumn(*reader.read(indices, name)) for name in reader.features}
         columns[TARGETS] = _replaced(columns[TARGETS], rows, reader)
         writer.write(columns)
     if writer.examples != len(reader):
@@ -111,7 +111,7 @@ def _write_train(
     return dataclasses.replace(record, columns=totals, shards=shards, unknown=unknown, normalized=normalized)
 
 
-def _replaced(own: Column, rows: list[list[int] | None], reader: SplitReader) -> Column:
+def _replaced(own: FeatureColumn, rows: list[list[int] | None], reader: SplitReader) -> FeatureColumn:
     """Returns the targets with those of the rows that are not None."""
     kept = np.split(own.values, np.cumsum(own.lengths)[:-1])
     arrays = [mine if row is None else np.array(row) for mine, row in zip(kept, rows, strict=True)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, Column, cut, first_not_finite, pack, repeat
+from t2t.data.columns import SEQUENCES, FeatureColumn, cut, first_not_finite, pack, repeat
 from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
@@ -33,7 +33,7 @@ CHUNK = 1000
 class Chunk:
     """Consecutive encoded samples, without those that training cannot use."""
 
-    columns: dict[str, Column]
+    columns: dict[str, FeatureColumn]
     kept: np.ndarray
     """(samples passed in,) bool: False for those left out."""
     filtered: np.ndarray
@@ -139,7 +139,7 @@ def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
 
 
 def _check_finite(
-    problem: Problem, columns: dict[str, Column], split: str, samples: list[Sample], numbers: np.ndarray
+    problem: Problem, columns: dict[str, FeatureColumn], split: str, samples: list[Sample], numbers: np.ndarray
 ) -> None:
     """Raises UserError if a feature contains nan or infinity: training would end in `nan` much later.
 
@@ -158,7 +158,7 @@ def _check_finite(
         )
 
 
-def _count_unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
+def _count_unknown(problem: Problem, columns: Mapping[str, FeatureColumn]) -> Counter:
     """Returns the number of ids that stand for unknown words, by feature."""
     counts: Counter = Counter()
     for name, column in columns.items():
@@ -199,7 +199,7 @@ def _altered_features(
 def _fit(
     problem: Problem,
     features: Mapping[str, FeatureSpec],
-    columns: dict[str, Column],
+    columns: dict[str, FeatureColumn],
     dropped: Counter,
     *,
     is_cut: bool = False,

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from t2t.data.columns import Column, item_shape, stored_dtype
+from t2t.data.columns import FeatureColumn, item_shape, stored_dtype
 from t2t.data.manifest import ColumnTotals, FileRecord, ShardRecord
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.specs.features import FeatureSpec
@@ -41,7 +41,7 @@ class ShardWriter:
         self._longest = dict.fromkeys(features, 0)
         self.examples = 0
 
-    def write(self, columns: dict[str, Column]) -> None:
+    def write(self, columns: dict[str, FeatureColumn]) -> None:
         """Appends examples; those of one call go to the same shard, unless they are more than one shard can hold.
 
         Raises:
@@ -51,7 +51,7 @@ class ShardWriter:
         for start in range(0, rows, self._most_examples):
             self._write_part(columns if rows <= self._most_examples else _rows(columns, start, self._most_examples))
 
-    def _write_part(self, columns: dict[str, Column]) -> None:
+    def _write_part(self, columns: dict[str, FeatureColumn]) -> None:
         rows = len(next(iter(columns.values())).lengths)
         size = sum(column.values.nbytes for column in columns.values())
         shard = self._open
@@ -121,7 +121,7 @@ class _OpenShard:
             self._offsets[name] = NpyFile(folder / f"{stem}.{name}.offsets.npy", np.dtype("<i8"), ())
             self._offsets[name].append(np.zeros(1, np.int64))
 
-    def write(self, columns: dict[str, Column]) -> None:
+    def write(self, columns: dict[str, FeatureColumn]) -> None:
         for name, column in columns.items():
             self._values[name].append(column.values)
             self._offsets[name].append(self._ends[name] + np.cumsum(column.lengths))
@@ -181,10 +181,10 @@ class NpyFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
-def _rows(columns: dict[str, Column], start: int, count: int) -> dict[str, Column]:
+def _rows(columns: dict[str, FeatureColumn], start: int, count: int) -> dict[str, FeatureColumn]:
     parts = {}
     for name, column in columns.items():
         ends = np.concatenate([[0], np.cumsum(column.lengths)])
         stop = min(start + count, len(column.lengths))
-        parts[name] = Column(column.values[ends[start] : ends[stop]], column.lengths[start:stop])
+        parts[name] = FeatureColumn(column.values[ends[start] : ends[stop]], column.lengths[start:stop])
     return parts

@@ -17,7 +17,7 @@ from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import ConvStep, Separability
 
 
-class Source(NamedTuple):
+class SliceSource(NamedTuple):
     """An encoded source."""
 
     hidden: Any
@@ -80,7 +80,7 @@ class SourceAttention(MixedTarget):
     Attend(s, t) = softmax(t s^T / sqrt(D)) s has no weights.
     """
 
-    def call(self, x, source: Source, cache: StepCache | None = None):
+    def call(self, x, source: SliceSource, cache: StepCache | None = None):
         """Returns the output of attention to the source, (B, T, D), or with a cache (N, D)."""
         query = self.mixed(x, cache=cache)
         if cache is None:
@@ -89,7 +89,7 @@ class SourceAttention(MixedTarget):
         return ops.reshape(attend(query_BQD, source, self.path), ops.shape(x))
 
 
-def attend(query_BTD, source: Source, layer: str):
+def attend(query_BTD, source: SliceSource, layer: str):
     """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source; `layer` is its path."""
     scaled_BTD = query_BTD * query_BTD.shape[-1] ** -0.5
     weights_BTS = probabilities(float32_product(scaled_BTD, source.hidden), source.keep[:, None, :], layer)

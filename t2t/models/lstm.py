@@ -110,6 +110,8 @@ class LstmSeq2seqAttentionBidirectionalEncoder(LstmSeq2seqAttention):
     `lstm_seq2seq_attention` with `encoder_direction=bidirectional`, each direction has half of the units.
     """
 
+    hparams_class = LstmAttentionHParams
+
     def build_stacks(self, hparams: Any) -> tuple[RecurrentEncoder, RecurrentDecoder]:
         """Returns encoder and decoder; see the base class."""
         wide = hparams.replace(hidden_size=2 * hparams.hidden_size, encoder_direction="bidirectional")

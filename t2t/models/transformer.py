@@ -34,7 +34,7 @@ from t2t.specs.constants import INPUTS, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
-class Source(NamedTuple):
+class EncodedSource(NamedTuple):
     """The encoded source sentences, as the decoder attends to them."""
 
     keys_values: tuple[Any, ...]
@@ -119,7 +119,7 @@ class Transformer(EncoderDecoder):
         """Returns the unbuilt decoder; subclasses may override this."""
         return Decoder(self.hparams, has_source, **named)
 
-    def encode(self, features: dict[str, Any], seed=None) -> Source | None:
+    def encode(self, features: dict[str, Any], seed=None) -> EncodedSource | None:
         """Returns the encoder's output, projected for every layer of the decoder; None without inputs."""
         if self.encoder is None:
             return None
@@ -151,7 +151,13 @@ class Transformer(EncoderDecoder):
         return self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
 
     def decode(
-        self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
+        self,
+        ids,
+        encoded: EncodedSource | None,
+        keep_BT=None,
+        cache: StepCache | None = None,
+        seed=None,
+        position_BT=None,
     ):
         """Returns the decoder's output after `ids`; see the base class.
 
@@ -226,11 +232,13 @@ class Decoder(CompositeLayer):
         """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
         return DecoderLayer(hparams, index, has_source, **named)
 
-    def read_source(self, x_BSD, keep_BS) -> Source:
+    def read_source(self, x_BSD, keep_BS) -> EncodedSource:
         """Projects the encoder's output (B, S, D) for every layer; `keep_BS` (B, S) bool is True at data."""
-        return Source(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
+        return EncodedSource(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
 
-    def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
+    def call(
+        self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None
+    ):
         """Returns `x` after all layers: (B, T, D), where position t sees those up to t, or with a cache (N, D).
 
         `keep_BT` (B, T) bool is False at padding, which does not affect other positions. In packed rows, a position
@@ -241,7 +249,7 @@ class Decoder(CompositeLayer):
             x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
-    def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
         """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
 
         The mask of target keys only separates packed examples: padding comes last, so no data position sees it.

@@ -25,7 +25,7 @@ from t2t.layers.residual import Residual, build_all
 from t2t.models.transformer import (
     Decoder,
     DecoderLayer,
-    Source,
+    EncodedSource,
     Transformer,
     build_residual,
     build_self_attention,
@@ -63,7 +63,7 @@ class TokenMasks(SeededLayer):
 class EncodedWithLength(NamedTuple):
     """The encoded source sentences."""
 
-    source: Source
+    source: EncodedSource
     """Their words, as the decoder attends to them."""
     length: Any
     """(B, D): the encoder's output at the LENGTH token."""
@@ -204,7 +204,7 @@ class CmlmDecoder(Decoder):
         """Returns the unbuilt layer `index`, from 0."""
         return CmlmDecoderLayer(hparams, index, has_source, **named)
 
-    def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
         """Returns each layer's keys and values of the source, and which keys of source and target hold data."""
         keys_values, source_keep, _ = super().masks(source, keep_BT, number_BT)
         return keys_values, source_keep, keys_keep(keep_BT)

@@ -20,7 +20,7 @@ from t2t.layers.masks import CAUSAL, EVERYTHING, keys_keep, padding_keep, span_k
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import CompositeLayer
 from t2t.models.transformer import (
-    Source,
+    EncodedSource,
     Transformer,
     build_attention,
     build_feed_forward,
@@ -97,15 +97,21 @@ class TransformerPrepend(Transformer):
         hidden_BPD = self.decoder(x_BPD, keep_BP, source_length=source_length, seed=seed)
         return hidden_BPD[:, source_length:]
 
-    def encode(self, features: dict[str, Any], seed=None) -> Source:
+    def encode(self, features: dict[str, Any], seed=None) -> EncodedSource:
         """Returns the keys and values of the inputs in every layer."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.source_embedding(features[INPUTS], seed=seed)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
-        return Source(self.decoder.read_source(self.target_dropout(x_BSD, seed=seed), keep_BS), keep_BS)
+        return EncodedSource(self.decoder.read_source(self.target_dropout(x_BSD, seed=seed), keep_BS), keep_BS)
 
     def decode(
-        self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
+        self,
+        ids,
+        encoded: EncodedSource | None,
+        keep_BT=None,
+        cache: StepCache | None = None,
+        seed=None,
+        position_BT=None,
     ):
         """Returns (N, D) for a decoding step; whole sequences of inputs and targets are processed by `body`."""
         assert encoded is not None, "the model has inputs"
@@ -153,7 +159,7 @@ class PrependedStack(CompositeLayer):
             x_BSD = layer(x_BSD, keep)
         return tuple(found)
 
-    def step(self, x_ND, source: Source, cache: StepCache):
+    def step(self, x_ND, source: EncodedSource, cache: StepCache):
         """Returns (N, D) for a decoding step."""
         keep = keys_keep(source.keep)
         for layer, memory in zip(self.layers_, source.keys_values, strict=True):

@@ -22,7 +22,7 @@ from t2t.layers.masks import keys_keep
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids
-from t2t.models.transformer import Decoder, Encoder, Source, Transformer
+from t2t.models.transformer import Decoder, EncodedSource, Encoder, Transformer
 from t2t.registry import register_model
 
 Transform = Callable[[Any, Any], Any]
@@ -191,7 +191,9 @@ class UniversalDecoder(Decoder):
         self.recurrence = build_recurrence(self, hparams)
         set_passes(self.layers_[0], self.recurrence.steps)
 
-    def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
+    def call(
+        self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None
+    ):
         """Returns (B, T, D), or with a cache (N, D); see the base class."""
         keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
 

@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         self._bases = bases
         self.package = package
         """Dotted name of the package of the built-ins."""
-        self._packages = {package: read_source} | ({model_files: True} if model_files else {})
+        self._packages = ({model_files: True} if model_files else {}) | {package: read_source}
         """Dotted name -> whether its modules are read instead of imported."""
         self._reserved_suffixes = reserved_suffixes
         self._aliases = dict(aliases or {})

@@ -66,8 +66,8 @@ def defined_names(body: Sequence[ast.stmt]) -> frozenset[str]:
 
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign)
-_parsed = functools.lru_cache(maxsize=128)(ast.parse)
-"""Several registries read the same files."""
+_parsed = functools.lru_cache(maxsize=16)(ast.parse)
+"""Two registries read the same files of models; a tree takes a quarter of a megabyte."""
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -21,7 +21,7 @@ from t2t.runs.arguments import (
     checks_arguments,
     unknown_argument,
 )
-from t2t.runs.config import OPTIONS, RunConfig
+from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
@@ -107,7 +107,7 @@ def generate_data(
     }
 
 
-@checks_arguments(OPTIONS)
+@checks_arguments(TRAIN_OPTIONS)
 def train(
     problem: str = "",
     model: str = "",

@@ -165,3 +165,5 @@ class RunConfig:
 
 OPTIONS = tuple(field.name for field in dataclasses.fields(RunConfig) if field.name != "origins")
 """Names of all options."""
+TRAIN_OPTIONS = tuple(name for name in OPTIONS if name != "tmp_dir")
+"""Those that training reads, which generates no data."""

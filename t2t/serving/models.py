@@ -202,6 +202,8 @@ class Question:
     """Number that, with the seed, determines the samples for the text."""
     terms: OutputTerms | None = None
     """Constraints on the words of the outputs; None without any."""
+    stops: tuple[str, ...] = ()
+    """Texts after the first of which nothing of an output is read, so that a stream may end."""
     truncate: bool = True
     """Whether the text may be truncated."""
     structure: Hashable = None
@@ -459,7 +461,7 @@ class ServedModel:
         if query.most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, query.most_tokens) for text in query.texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        how: dict[str, Any] = {"terms": terms, "structure": settings.structure}
+        how: dict[str, Any] = {"terms": terms, "structure": settings.structure, "stops": tuple(query.stops)}
         return [
             Question(text, n_best, key, seed, **how) for text, key, seed in zip(query.texts, keys, seeds, strict=True)
         ]
@@ -539,6 +541,7 @@ class ServedModel:
                 question.n_best,
                 sentence_seed=question.sentence_seed,
                 terms=question.terms,
+                stops=question.stops,
                 **dict(question.changes),
             ):
                 yield PartialAnswer(texts, self._answer_of(hypotheses, len(ids)) if hypotheses else None)

@@ -148,6 +148,8 @@ class Query:
     """Most ids of an output, without the text that it continues; None for the limit of the search."""
     terms: OutputTerms | None = None
     """Constraints on the words of each output; None without any."""
+    stops: Sequence[str] = ()
+    """Texts before the first of which an answer ends."""
     truncate: bool | None = None
     """Whether texts that are longer than the model reads are cut instead of refused; None as the server has it."""
     is_openai: bool = False
@@ -413,6 +415,7 @@ class _OpenAIRequest(_TextRequest, kw_only=True):
             changes=changes,
             most_tokens=min((limit for limit in limits if limit is not None), default=None),
             terms=self.terms,
+            stops=self.stops,
             truncate=self.truncate,
             is_openai=True,
         )

@@ -16,14 +16,14 @@ from t2t.runs.arguments import (
     as_text,
     checks_arguments,
 )
-from t2t.runs.config import OPTIONS, RunConfig
+from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.tuning.settings import TuneSettings
 
 if TYPE_CHECKING:
     from t2t.tuning.results import StudyResult
 
 
-@checks_arguments([name for name in OPTIONS if name != "output_dir"])
+@checks_arguments([name for name in TRAIN_OPTIONS if name != "output_dir"])
 def tune(
     problem: str,
     model: str,

@@ -18,7 +18,7 @@ TSV_FILE, JSON_FILE, SET_FILE = "results.tsv", "results.json", "best_set.py"
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class TrialRow:
     """A trial and its repeats with other seeds."""
 
     report: TrialReport
@@ -43,7 +43,7 @@ class StudyResult:
     study: Path
     """Folder of its runs and of the files with these results."""
     objective: Objective
-    rows: tuple[Row, ...]
+    rows: tuple[TrialRow, ...]
     """Best first; trials with repeats come before others, ordered by the mean of the repeats."""
     hparams_set: str
     """The set that trials start from."""
@@ -51,7 +51,7 @@ class StudyResult:
     """Overrides of the set that all trials share."""
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> TrialRow | None:
         """The best trial; None if no trial has a value."""
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
 
@@ -139,7 +139,7 @@ def collect(
     rows = []
     for report in reports:
         found = [objective.best(objective.values(folder)) for folder in repeat_folders(study, report, settings)]
-        rows.append(Row(report, tuple(best[1] for best in found if best)))
+        rows.append(TrialRow(report, tuple(best[1] for best in found if best)))
     repeated = [row for row in rows if row.mean is not None]
     repeated.sort(key=lambda row: objective.cost(row.mean or 0.0))
     rest = [row for row in rows if row.mean is None]

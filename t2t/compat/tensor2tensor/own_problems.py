@@ -1,5 +1,6 @@
 """Problems as Tensor2Tensor's Python code uses them: by name, with its methods."""
 
+from pathlib import Path
 from typing import Any
 
 from t2t.compat.tensor2tensor.data_generators import base, text_encoder
@@ -23,7 +24,11 @@ class OwnProblem(base.Problem):
 
     def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         """Returns the vocabulary of each text feature of the generated data."""
-        found = {}
+        found: dict[str, text_encoder.TextEncoder] = {}
+        files = sorted(Path(data_dir or ".").glob(f"vocab.{self.name}.*.subwords"))
+        if files:  # of Tensor2Tensor, as notebooks copy it
+            encoder = text_encoder.SubwordTextEncoder(str(files[0]))
+            return {"inputs": encoder, "targets": encoder}
         for feature, own in open_generated(self.name, data_dir).problem.encoders.items():
             found[feature] = text_encoder.TextEncoder()
             found[feature].own = own

@@ -167,8 +167,8 @@ class _TensorFlow(ModuleType):
             raise AttributeError(name)
         if name == "io":
             return _Io()
-        if name == "contrib":
-            return placeholder("tensorflow.contrib")
+        if name in ("contrib", "estimator"):
+            return _CONTRIB if name == "contrib" else _ESTIMATOR
         import tensorflow
 
         for module in (tensorflow.compat.v1, tensorflow):
@@ -186,6 +186,45 @@ class _Io:
         import tensorflow
 
         return getattr(tensorflow.io, name)
+
+
+class _Partly:
+    """A module of TensorFlow 1 that is gone: a few of its names, and placeholders for the others."""
+
+    def __init__(self, name: str, **known: Any):
+        self._name = name
+        vars(self).update(known)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return placeholder(f"{self._name}.{name}")
+
+
+class _Batches:
+    """`tf.contrib.eager.Iterator`: the examples of a data set one after the other."""
+
+    def __init__(self, dataset: Any):
+        self._examples = iter(dataset)
+
+    def next(self) -> Any:
+        """Returns the next example."""
+        return next(self._examples)
+
+
+def _restored(path: Any) -> Any:
+    from t2t.compat.tensor2tensor.trained import restored
+
+    return restored(path)
+
+
+_EAGER = _Partly(
+    "tensorflow.contrib.eager", enable_eager_execution=lambda *args, **kwargs: None, Iterator=_Batches,
+    restore_variables_on_create=_restored,
+)  # fmt: skip
+_CONTRIB = _Partly("tensorflow.contrib", eager=_EAGER)
+_MODES = SimpleNamespace(TRAIN="train", EVAL="eval", PREDICT="infer")
+_ESTIMATOR = _Partly("tensorflow.estimator", ModeKeys=_MODES)
 
 
 def _not_a_command(*args: Any, **kwargs: Any) -> None:

@@ -196,7 +196,7 @@ from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, build_all
 from t2t.layers.separable_convolution import ConvStep, Separability
-from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, Step
+from t2t.layers.slice_modules import ConvModule, SliceSource, SourceAttention, Step
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -231,15 +231,15 @@ class SliceNet(EncoderDecoder):
         parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
         build_all(parts, (None, None, self.hparams.hidden_size))
 
-    def encode(self, features: dict[str, Any], seed=None) -> Source:
+    def encode(self, features: dict[str, Any], seed=None) -> SliceSource:
         """Returns the encoder's output and its mask."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
         for module in self.encoder:
             x_BSD = module(x_BSD, keep_BS, seed=seed)
-        return Source(x_BSD, keep_BS)
+        return SliceSource(x_BSD, keep_BS)
 
-    def decode(self, ids, encoded: Source, keep_BT=None, cache: StepCache | None = None, seed=None):
+    def decode(self, ids, encoded: SliceSource, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
         x = self.mixer(self.target_embedding.before(ids, seed=seed), encoded, cache=cache)
         for module in self.decoder:
@@ -263,7 +263,7 @@ class InputOutputMixer(keras.layers.Layer):
         self.attention.build(input_shape)
         self.mix.build((*input_shape[:-1], 2 * input_shape[-1]))
 
-    def call(self, x, source: Source, cache: StepCache | None = None):
+    def call(self, x, source: SliceSource, cache: StepCache | None = None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.mix(ops.concatenate([self.attention(x, source, cache=cache), x], axis=-1), cache=cache)
 
@@ -279,7 +279,7 @@ class AttentionConvModule(CompositeLayer):
         )
         self.attention = attention_of(hparams, dtype=policy, name="attention")
 
-    def call(self, x, source: Source, cache: StepCache | None = None, seed=None):
+    def call(self, x, source: SliceSource, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.module(x, cache=cache, seed=seed) + self.attention(x, source, cache=cache)
 

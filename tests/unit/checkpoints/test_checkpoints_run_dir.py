@@ -112,6 +112,8 @@ def test_no_run_there_and_checkpoints_without_a_record(tmp_path):
     RunDir.create(tmp_path / "near" / "ende_small", record(), ENCODERS)
     with refused("near/de_en_small;", "ende_small?"):
         RunDir.open(tmp_path / "near" / "de_en_small")
+    with refused(f"{tmp_path}/near;", f"{tmp_path}/near/ende_small?"):
+        RunDir.open(tmp_path / "near")
     (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
     with refused("run.json"):
         RunDir.create(tmp_path, record(), ENCODERS)

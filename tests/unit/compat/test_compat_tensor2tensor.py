@@ -14,14 +14,17 @@ import pytest
 import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
+from t2t.errors import UnknownNameError
 from t2t.problems.base import Source
 from t2t.registry import HPARAMS, MODELS, REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.names import get_problem
+from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
 from tests.in_process import call
+from tests.reference import tensor2tensor as reference
 from tests.registrations import forgotten
 
 HEAD = """
@@ -637,4 +640,46 @@ def test_names_as_notebooks_use_them(load, tmp_path):
     copied, stored = copy.deepcopy(hparams), pickle.loads(pickle.dumps(hparams))
     copied.modality["inputs"] = "changed"
     assert (stored.hidden_size, copied.hidden_size, hparams.modality) == (24, 24, {})
-    assert registry.model("transformer") is MODELS.get("transformer")
+    with refused("'no_model'", by=UnknownNameError):
+        registry.model("no_model")
+
+
+def test_a_notebook_restores_a_checkpoint_of_theirs_and_of_ours_and_translates(tmp_path):
+    from tensor2tensor import problems
+    from tensor2tensor.utils import registry, trainer_lib
+
+    from t2t.compat import tensorflow as tf
+
+    tfe, modes = tf.contrib.eager, tf.estimator.ModeKeys
+    tfe.enable_eager_execution()
+    name, vocabulary = "translate_ende_numbers", SubwordEncoder.build(["a small dog runs", "a cat sees"], 60)
+    (tmp_path / f"vocab.{name}.60.subwords").write_bytes(vocabulary.to_bytes())
+    encoders = problems.problem(name).feature_encoders(str(tmp_path))
+    values = reference.hparams(reference.NEW, norm="pre")
+    variables = reference.random_variables(reference.NEW, values, vocabulary.vocab_size)
+    reference.write_run(tmp_path / "theirs", values, variables, {"model": "transformer"})
+    inputs = [[[*encoders["inputs"].encode("a small dog"), 1]]]
+    changes = {name: value for name, value in values.items() if name != "problem"}
+    hparams = trainer_lib.create_hparams("transformer_base", data_dir=tmp_path, problem_name=name)
+    hparams.override_from_dict({name: value for name, value in changes.items() if name in hparams})
+    (tmp_path / "theirs/hparams.json").unlink()
+    model = registry.model("transformer")(hparams, modes.EVAL)
+    with tfe.restore_variables_on_create(str(tmp_path / "theirs/model.ckpt-1234")):
+        found = model.infer({"inputs": np.array(inputs)[..., None]}, decode_length=3)["outputs"]
+    network = reference.Network(reference.NEW, values, variables, target_space_id=8)
+    first = network.logits(np.array(inputs[0][0]), np.array([5]))[0]
+    assert found[0][0] == first.argmax()
+    numbers = t2t.load("zoo:ende_numbers").problem.encoders["inputs"].encode("twenty-one cats")
+    with tfe.restore_variables_on_create("zoo:ende_numbers"):
+        ours = model.infer({"inputs": [[*numbers, 1, 0]]})["outputs"]
+        with refused("top_beams=2"):
+            model.infer({"inputs": [numbers]}, top_beams=2)
+    assert t2t.load("zoo:ende_numbers").problem.encoders["targets"].decode(ours[0][:-1]) == "einundzwanzig Katzen"
+    with refused("infer:", "restore_variables_on_create(path)`,"):
+        model.infer({"inputs": [numbers]})
+    hparams.del_hparam("problem")
+    with tfe.restore_variables_on_create(str(tmp_path / "model.ckpt-9")), refused("model.ckpt-9", "problem_name=...)"):
+        model.infer({"inputs": [numbers]})
+    assert tfe.Iterator([1, 2]).next() == 1
+    with refused("tensorflow.contrib.eager.py_func"):
+        tfe.py_func()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t.data.columns import Column, batch_dtype, first_not_finite, pack, pad, stored_dtype
+from t2t.data.columns import FeatureColumn, batch_dtype, first_not_finite, pack, pad, stored_dtype
 from t2t.data.manifest import FileRecord, Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
@@ -126,7 +126,7 @@ def test_a_call_larger_than_a_shard_is_cut_and_few_bytes_are_used(tmp_path):
     assert np.load(tmp_path / "dev-00002-of-00003.targets.values.npy").tolist() == [5, 1, 9, 9, 1]
     writer = ShardWriter(tmp_path, "test", {"targets": LABEL}, most_bytes=10)
     for _ in range(6):
-        writer.write({"targets": Column(np.zeros(4, np.uint8), np.ones(4, np.int64))})
+        writer.write({"targets": FeatureColumn(np.zeros(4, np.uint8), np.ones(4, np.int64))})
     assert [shard.examples for shard in writer.finish()[1]] == [8, 8, 8], "one ends when its bytes are full"
     for size, dtype in ((256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "i4")):
         assert stored_dtype(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)) == np.dtype(dtype)

@@ -79,8 +79,13 @@ def test_every_schema_is_one_and_versions_are_numbers(document, paths, validator
 
 
 def test_examples_are_answered_as_described(client, paths, validator):
-    """Every route is called with its example; the answer has a documented type and schema."""
+    """Every route is called with its example; the answer has a documented type and schema.
+
+    A new checkpoint is only read of a run in a folder, see test_serving_reload.
+    """
     for method, path, one in operations(paths):
+        if path.endswith(":reload"):
+            continue
         address = path.format(name="letters", version="40")
         bodies = one.get("requestBody", {"content": {None: {}}})["content"]
         for kind, body in bodies.items():

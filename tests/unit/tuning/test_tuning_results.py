@@ -10,7 +10,7 @@ import pytest
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS
 from t2t.tuning.objective import Objective, resolve_objective
-from t2t.tuning.results import Row, StudyResult
+from t2t.tuning.results import StudyResult, TrialRow
 from t2t.tuning.study import TrialReport
 from tests.errors import refused
 from tests.registrations import forgotten
@@ -25,9 +25,9 @@ def report(number, value, state="finished", **hparams):
 @pytest.fixture
 def result(tmp_path):
     rows = (
-        Row(report(1, 30.0, learning_rate=0.02, num_heads=2), (29.0, 31.0)),
-        Row(report(0, 20.5, learning_rate=0.01, num_heads=4)),
-        Row(report(2, None, "failed", learning_rate=0.9, num_heads=3)),
+        TrialRow(report(1, 30.0, learning_rate=0.02, num_heads=2), (29.0, 31.0)),
+        TrialRow(report(0, 20.5, learning_rate=0.01, num_heads=4)),
+        TrialRow(report(2, None, "failed", learning_rate=0.9, num_heads=3)),
     )
     return StudyResult(tmp_path, BLEU, rows, "transformer_tiny", "")
 
@@ -46,7 +46,7 @@ def test_the_table_has_a_line_for_each_trial_mean_and_deviation_of_repeats_and_n
 
 
 def test_an_hparam_that_a_trial_does_not_read_has_an_empty_cell(tmp_path):
-    rows = (Row(report(0, 30.0, optimizer="adam")), Row(report(1, 20.0, optimizer="adamw", weight_decay=0.1)))
+    rows = (TrialRow(report(0, 30.0, optimizer="adam")), TrialRow(report(1, 20.0, optimizer="adamw", weight_decay=0.1)))
     result = StudyResult(tmp_path, BLEU, rows, "transformer_tiny", "")
     result.write(transformer_tiny(), None)
     found = csv.DictReader((tmp_path / "results.tsv").read_text().splitlines(), delimiter="\t")
@@ -64,7 +64,7 @@ def test_files_hold_all_digits_and_a_study_without_a_value_has_no_best(result, t
     assert found["objective"] == "dev/bleu"
     assert [one["bleu"] for one in found["trials"]] == [30.0, 20.5, None]
     (tmp_path / "failed").mkdir()
-    failed = StudyResult(tmp_path / "failed", BLEU, (Row(report(0, None, "failed")),), "transformer_tiny", "")
+    failed = StudyResult(tmp_path / "failed", BLEU, (TrialRow(report(0, None, "failed")),), "transformer_tiny", "")
     assert failed.best is None
     failed.write(transformer_tiny(), None)
     assert not (failed.study / "best_set.py").exists()

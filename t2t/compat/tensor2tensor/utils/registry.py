@@ -74,8 +74,10 @@ def problem(problem_name: str, **unused: Any) -> Any:
 
 
 def model(model_name: str) -> Any:
-    """Returns the class of a model."""
-    return MODELS.get(model_name)
+    """Returns the class of a model, which is made of hparams and a mode and answers with `infer`."""
+    from t2t.compat.tensor2tensor.trained import trained_model
+
+    return trained_model(model_name)
 
 
 def hparams(name: str) -> Any:
