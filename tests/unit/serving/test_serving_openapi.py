@@ -191,6 +191,7 @@ MISTAKES = [
     (PLAIN, {"text": "a", "x" * 999: 1}, 400, f"'{'x' * 59}"),
     (PLAIN, {"text": "a b", "constraints": ["z"]}, 400, "'z':"),
     (PLAIN, {"text": "a b", "regex": "a"}, 400, "'regex'"),
+    (PLAIN, {"text": "a", "\ud800": 1}, 400, "body: name"),
     (PLAIN, {"text": "a b", "avoid": "a"}, 400, "avoid='a':"),
     (PLAIN, {"text": "a b", "avoid": [" "]}, 400, "avoid[0]=' ':"),
     (PLAIN, {"text": "a b", "choices": []}, 400, "choices=[]: 1;"),
