@@ -25,7 +25,7 @@ from t2t.runs.decisions import DECIDED, decide_precision
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import problems_of
 from t2t.runs.objectives import widest_rows
-from t2t.runs.parts import Part
+from t2t.runs.parts import TrainedProblem
 from t2t.runs.recording import joined_spec
 from t2t.runs.split_decoding import first_examples
 from t2t.runs.starting import check_start
@@ -73,7 +73,7 @@ def _operations(run: TrainingRun) -> str:
     )
 
 
-def _part_cost(part: Part) -> tuple[float, bool]:
+def _part_cost(part: TrainedProblem) -> tuple[float, bool]:
     """Returns the operations of an update per padded token on a side, and whether those in loops are left out."""
     reader, lengths = part.data.readers[TRAIN], _sample_lengths(part)
     example = {}
@@ -89,7 +89,7 @@ def _part_cost(part: Part) -> tuple[float, bool]:
     return flops * passes * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
 
 
-def _sample_lengths(part: Part) -> dict[str, np.ndarray]:
+def _sample_lengths(part: TrainedProblem) -> dict[str, np.ndarray]:
     """Returns the lengths of the sequences of the first training examples."""
     reader = part.data.readers[TRAIN]
     sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
@@ -101,7 +101,7 @@ def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:
     return float(np.maximum.reduce(list(lengths.values())).mean()) if lengths else 1.0
 
 
-def _padded_tokens(run: TrainingRun, part: Part) -> int:
+def _padded_tokens(run: TrainingRun, part: TrainedProblem) -> int:
     """Returns the padded tokens on a side of an update; examples if there are no sequences."""
     return part.hparams.batch_size * run.step.replicas * run.plan.micro_batches
 
@@ -162,7 +162,7 @@ def _updates_line(hparams: HParams) -> str:
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 
 
-def _data_line(run: TrainingRun, part: Part) -> str:
+def _data_line(run: TrainingRun, part: TrainedProblem) -> str:
     share = run.schedule.shares[run.parts.index(part)]
     distilled = part.data.manifest.distilled
     line = f"data{_which(part)}: {len(part.data.readers[TRAIN]):,} training examples"
@@ -176,7 +176,7 @@ def _data_line(run: TrainingRun, part: Part) -> str:
     return line
 
 
-def _batch_line(run: TrainingRun, part: Part) -> str:
+def _batch_line(run: TrainingRun, part: TrainedProblem) -> str:
     lengths, padded = _sample_lengths(part), _padded_tokens(run, part)
     replicas, steps = run.step.replicas, run.plan.micro_batches
     examples = ""
@@ -200,11 +200,11 @@ def _xla_line(hparams: HParams) -> str:
     return f"XLA compiles the forward and backward pass: batches of {shapes}"
 
 
-def _which(part: Part) -> str:
+def _which(part: TrainedProblem) -> str:
     return f" of {part.name}" if part.name else ""
 
 
-def _unit(part: Part) -> str:
+def _unit(part: TrainedProblem) -> str:
     """Returns what the batch size of a problem counts."""
     reader = part.data.readers[TRAIN]
     return batch_unit(reader.features[name] for name in checked_columns(reader, part.data.problem.columns).values())

@@ -27,7 +27,7 @@ log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class TrainedProblem:
     """One of the problems of a run."""
 
     name: str
@@ -59,7 +59,7 @@ class Part:
 
 def build_parts(
     model: SequenceModel, data: Sequence[OpenData], hparams: HParams, config: RunConfig, per_update: int, is_new: bool
-) -> list[Part]:
+) -> list[TrainedProblem]:
     """Returns a part for each problem of a run with `per_update` batches per update.
 
     Raises:
@@ -83,7 +83,7 @@ def build_parts(
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
         _report_examples(batches, one, own.max_length, is_new)
         best_metric = resolve_best_metric(own, one.problem, view, config)
-        parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
+        parts.append(TrainedProblem(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
 
 
@@ -152,7 +152,7 @@ def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:
     return Curriculum(min(hparams.curriculum_length, hparams.max_length), hparams.max_length, batches)
 
 
-def schedule_of(parts: Sequence[Part], hparams: HParams, seed: int) -> ProblemSchedule:
+def schedule_of(parts: Sequence[TrainedProblem], hparams: HParams, seed: int) -> ProblemSchedule:
     """Returns the schedule that picks the problem of each update."""
     weights: Any = [1.0] * len(parts)
     if hparams.problem_choice == "size":
@@ -162,7 +162,9 @@ def schedule_of(parts: Sequence[Part], hparams: HParams, seed: int) -> ProblemSc
     return ProblemSchedule(weights, seed)
 
 
-def batches_of(parts: Sequence[Part], schedule: ProblemSchedule, per_update: int) -> TrainingBatches | MixedBatches:
+def batches_of(
+    parts: Sequence[TrainedProblem], schedule: ProblemSchedule, per_update: int
+) -> TrainingBatches | MixedBatches:
     """Returns the batches of a run, in the order of training."""
     if len(parts) == 1:
         return parts[0].batches

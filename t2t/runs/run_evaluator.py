@@ -14,7 +14,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.inference.parallel import Sharing
 from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
-from t2t.runs.parts import Part
+from t2t.runs.parts import TrainedProblem
 from t2t.specs.constants import DEV
 from t2t.specs.mixture import MEAN
 from t2t.training.callbacks.best import BestTracker
@@ -30,7 +30,9 @@ class RunEvaluator:
         sharing: workers that evaluate together.
     """
 
-    def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str, sharing: Sharing | None = None):
+    def __init__(
+        self, parts: Sequence[TrainedProblem], eval_steps: int, best_metric: str, sharing: Sharing | None = None
+    ):
         self._parts = parts
         self.figure = parts[0].best_metric if len(parts) == 1 or best_metric else f"{LABEL}loss"
         """Figure that picks the run's best checkpoint."""

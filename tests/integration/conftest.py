@@ -10,7 +10,7 @@ import pytest
 from t2t.cli import datagen, trainer
 
 TINY = (
-    "num_hidden_layers=1,hidden_size=16,filter_size=32,num_heads=2,batch_size=256,max_length=24,extra_length=4,"
+    "num_encoder_layers=1,hidden_size=16,filter_size=32,num_heads=2,batch_size=256,max_length=24,extra_length=4,"
     "learning_rate_schedule=constant,learning_rate=0.01,learning_rate_warmup_steps=5,beam_size=2,"
     "layer_prepostprocess_dropout=0.0"
 )

@@ -100,8 +100,8 @@ def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, 
     assert written("--alignments") == [f"{first.text} ||| {links[0]}", " ||| ", f"{last.text} ||| {links[1]}"]
     found = [json.loads(line)["hypotheses"][0] for line in written("--alignments", "--output_format=jsonl")]
     assert [tuple(map(tuple, one["alignment"])) for one in found] == [first.alignment, (), last.alignment]
-    (other,) = translator.translate(["1 2 3"], alignments=True, alignment_layer=1, alignment_head=2)[0]
-    chosen = written("--output_format=pharaoh", "--alignment_layer=1", "--alignment_head=2")
+    (other,) = translator.translate(["1 2 3"], alignments=True, alignment_layer=2, alignment_head=2)[0]
+    chosen = written("--output_format=pharaoh", "--alignment_layer=2", "--alignment_head=2")
     assert chosen[0] == " ".join(f"{i}-{j}" for i, j in other.alignment)
 
 

@@ -159,7 +159,7 @@ DOOR_MUTATIONS = mutations(
      "t2t/serving/models.py", "return self.first_queue.submit(questions)", "return self.queue.submit(questions)",
      "test_serving_app::test_while_a_search_is_compiled_requests_of_other_searches_are_answered"),
     ("streams without end", "More answers are searched at a time than the server allows.", "t2t/serving/engine.py",
-     "threads=most)", "threads=most + 1)",
+     "threads=most, **how)", "threads=most + 1, **how)",
      "test_serving_openai::test_more_streams_than_allowed_wait_or_are_answered_429_and_the_end_is_503"),
     ("text can end a script element", "A sentence with a closing tag becomes markup of the page.",
      "t2t/serving/insight/page.py", r'text.replace("<", "\\u003c").replace(">"', 'text.replace(">"',

@@ -85,9 +85,9 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
                 if wanted(info.filename) and not info.is_dir():
                     yield info.filename, info.file_size, functools.partial(_unpacked, archive, info)
     else:
-        for member, archive in _tar_members(place):
+        for member, tar in _tar_members(place):
             name = member.name.removeprefix("./")
-            content = archive.extractfile(member) if member.isfile() and wanted(name) else None
+            content = tar.extractfile(member) if member.isfile() and wanted(name) else None
             if content is not None:
                 yield name, member.size, content.read
 
@@ -114,7 +114,7 @@ def _tar_members(place: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile
                 bounded.left = member.size
                 yield member, archive
                 bounded.left = _MOST_HEADER_BYTES
-                archive.members.clear()  # type: ignore[attr-defined]  # it keeps all headers that it has read
+                archive.members.clear()  # it keeps all headers that it has read
 
 
 class _BoundedStream:

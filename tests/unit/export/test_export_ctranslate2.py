@@ -112,6 +112,16 @@ def test_the_export_has_the_beam_and_alignments_of_the_run_and_other_weights_are
         made.verify(tmp_path, trial)
 
 
+@pytest.mark.parametrize(
+    ("file", "about"), [("vocab.inputs.token.tokens", "'a"), ("vocab.targets.token.tokens", "ids")]
+)
+def test_vocabularies_that_are_read_otherwise_beside_the_model_are_found_out(tmp_path, file, about):
+    made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz")), num_hidden_layers=1), tmp_path)
+    TokenEncoder("zyxhgabcdfe").save(tmp_path / file)
+    with refused(about, by=ParityError):
+        made.verify(tmp_path, trial)
+
+
 @pytest.mark.slow
 def test_two_vocabularies_stay_two(tmp_path):
     made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)
