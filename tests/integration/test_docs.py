@@ -137,8 +137,8 @@ def test_every_marked_block_has_a_kind_that_is_checked_and_excerpts_stand_in_the
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
     assert pages_with_runs == {
-        "coming_from", "importing", "jax", "multilingual", "new_problem", "new_model", "numerics", "python", "scale", "tuning",
-        "weights",
+        "coming_from", "importing", "jax", "multilingual", "new_problem", "new_model", "numerics", "python", "scale",
+        "tuning", "weights",
     }  # fmt: skip
     shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
     assert shown

@@ -55,7 +55,7 @@ class TrainedModel:
         if not path:
             raise UserError(
                 "infer: the model has no weights; call it in "
-                "`with tf.contrib.eager.restore_variables_on_create(path)`, the path of a run or of a checkpoint of theirs"
+                "`with tf.contrib.eager.restore_variables_on_create(path)`, a run or a checkpoint of Tensor2Tensor"
             )
         if top_beams != 1:
             raise UserError(
