@@ -8,6 +8,7 @@ from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
+from t2t.problems.languages import Languages
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.text.label import LabelEncoder
@@ -28,13 +29,21 @@ class Letters(Text2Text):
         raise NotImplementedError
 
 
+class FixedMarks(Languages):
+    """Languages of a problem that says its marks itself."""
+
+    def marks(self, encoders=None):
+        return self._problem.marks
+
+
 class MarkedLetters(Letters):
     """Letters to letters, with ids around them that stand for languages."""
 
     marks = LanguageMarks()
 
-    def language_marks(self, encoders=None):
-        return self.marks
+    @property
+    def languages(self):
+        return FixedMarks(self)
 
 
 def marked(**marks):

@@ -7,6 +7,7 @@ import numpy as np
 
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
+from t2t.features.feature import Feature
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator
 
@@ -86,8 +87,15 @@ class Reverser:
         ]
 
 
+class Bytes(Feature):
+    """The bytes of a file."""
+
+    def read_file(self, path):
+        return np.frombuffer(path.read_bytes(), np.uint8)
+
+
 class FileReverser(Reverser):
     """Reads inputs from files, whose bytes are code points."""
 
     reads_text = False
-    problem = SimpleNamespace(read_input=lambda path: np.frombuffer(path.read_bytes(), np.uint8), constraint=None)
+    problem = SimpleNamespace(features={"inputs": Bytes()}, constraint=None)

@@ -24,9 +24,10 @@ from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
 from t2t.metrics import check_references, text_metrics
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import prepare_framework
+from t2t.specs.constants import TARGETS
 
 PROMPT = "> "
 
@@ -166,7 +167,7 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     from t2t.runs.split_decoding import score_texts
 
     hypotheses, first, others = read_with_references(target, reference)
-    first, *more = (list(map(problem.join_words, lines)) for lines in (first, *others))
+    first, *more = (list(map(feature_of(problem, TARGETS).join_words, lines)) for lines in (first, *others))
     scores = score_texts(problem, hypotheses, first, language, lambda: read_all(source), more)
     print(*scores, sep="\n")
 
@@ -192,7 +193,7 @@ def decode_file(
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
         log.info("%s", advice)
     if reference:
-        print_scores(loaded.problem, source, target, reference, loaded.problem.output_language)
+        print_scores(loaded.problem, source, target, reference, loaded.problem.languages.output)
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:

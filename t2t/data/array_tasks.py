@@ -80,7 +80,7 @@ def generate_part(
 
     Args:
         problem: what to generate; for a variant (`_rev`, `_copy`) pass the base.
-        data_dir: the data goes to `<data_dir>/<problem.data_name>`; all tasks share it.
+        data_dir: the data goes to `<data_dir>/<problem.stored.name>`; all tasks share it.
         tmp_dir: raw files and downloads.
         seed: of all randomness in the data.
         task: its number, from 0.
@@ -196,7 +196,7 @@ def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int
         plan = read_plan(partial)
         if plan is None:
             raise UserError(
-                f"--merge: there are no shards of {problem.data_name} in {folder.parent}; make them first, with the "
+                f"--merge: there are no shards of {problem.stored.name} in {folder.parent}; make them first, with the "
                 f"same flags and --shard=K/N in place of --merge"
             )
         _check_same(identify(problem, tmp_dir, seed), plan, partial)

@@ -32,8 +32,8 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def data_folder(data_dir: Path | str, problem: Problem) -> Path:
-    """Returns the folder of a problem's data, `<data_dir>/<data_name>`."""
-    return local_path(data_dir) / problem.data_name
+    """Returns the folder of a problem's data, `<data_dir>/<name>`."""
+    return local_path(data_dir) / problem.stored.name
 
 
 def partial_folder(folder: Path) -> Path:

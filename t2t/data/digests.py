@@ -15,9 +15,10 @@ from t2t.data.shards import NpyFile
 from t2t.data.verdicts import DigestRecord, digest_folder
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.problems.base import Problem, Sample
+from t2t.problems.base import Problem
 from t2t.problems.filters.selection import EMPTY, drop_reasons
 from t2t.problems.samples import check_samples, samples_of
+from t2t.problems.source import SampleRecord
 from t2t.specs.constants import TRAIN
 
 GROUPS = 256
@@ -40,11 +41,11 @@ class JudgedChunk:
     """Concatenated digests of the samples that are kept."""
 
 
-Judge = Callable[[Iterable[Sample]], Iterator[JudgedChunk]]
+Judge = Callable[[Iterable[SampleRecord]], Iterator[JudgedChunk]]
 """Judges the samples of a split, chunk by chunk and in their order."""
 
 
-def judge_chunk(problem: Problem, samples: list[Sample], first: int) -> JudgedChunk:
+def judge_chunk(problem: Problem, samples: list[SampleRecord], first: int) -> JudgedChunk:
     """Judges consecutive training samples, numbered from `first`.
 
     Raises:
@@ -53,11 +54,11 @@ def judge_chunk(problem: Problem, samples: list[Sample], first: int) -> JudgedCh
     check_samples(problem, TRAIN, samples, first)
     reasons, key = drop_reasons(problem, samples), problem.duplicate_key()
     assert key is not None, "duplicates are dropped"
-    kept = (sample for sample, reason in zip(samples, reasons, strict=True) if reason is None)
+    kept = (sample.features for sample, reason in zip(samples, reasons, strict=True) if reason is None)
     return JudgedChunk(reasons, b"".join(map(key.digest, kept)))
 
 
-def judge_samples(problem: Problem, samples: Iterable[Sample]) -> Iterator[JudgedChunk]:
+def judge_samples(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator[JudgedChunk]:
     """Yields the judged chunks in the order of the samples; see `judge_chunk`."""
     return (judge_chunk(problem, chunk, first) for first, chunk in chunks_of(problem, samples))
 

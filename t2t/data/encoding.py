@@ -14,10 +14,13 @@ import numpy as np
 from t2t.data.columns import SEQUENCES, FeatureColumn, cut, first_not_finite, pack, repeat
 from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
-from t2t.problems.base import Problem, Sample
+from t2t.features.audio import Audio
+from t2t.features.text import Text
+from t2t.problems.base import Problem, feature_of
 from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.filters.weights import COPIES
 from t2t.problems.samples import check_samples, chunk_samples
+from t2t.problems.source import SampleRecord
+from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -26,7 +29,7 @@ WITH_TABS, JSON = "with a TAB", "in braces like JSON"
 """What `Chunk.odd` counts."""
 
 CHUNK = 1000
-"""Samples per chunk, unless a problem sets `chunk_size`."""
+"""Samples per chunk, unless a problem or its features set `chunk_size`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +72,12 @@ class StoredVocabularies:
 
 
 def encode_chunk(
-    problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample], first: int = 1
+    problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[SampleRecord], first: int = 1
 ) -> Chunk:
     """Encodes consecutive samples, numbered from `first`; drops training samples that are empty or too long.
 
     Dev and test splits are kept whole, since scores are over all of their samples. Long texts without inputs are cut
-    into several examples, of all splits; see `Problem.cut_length`.
+    into several examples, of all splits; see `Text.cut_length`.
 
     Raises:
         UserError: the problem's code returns values that its spec does not allow, or a value is not finite.
@@ -86,7 +89,7 @@ def encode_chunk(
     filtered = np.array([reason not in (None, EMPTY) for reason in reasons], dtype=bool)
     numbers = np.flatnonzero(kept)
     wanted = [samples[number] for number in numbers]
-    encoded = problem.encode_samples(wanted) if wanted else []
+    encoded = problem.encode_samples([sample.features for sample in wanted]) if wanted else []
     columns = {}
     for name, spec in features.items():
         if any(name not in example for example in encoded):
@@ -96,12 +99,12 @@ def encode_chunk(
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
     texts: dict[str, list[str]] = {}
     repeated = ids = lost = 0
-    cut_length = problem.cut_length if set(features) == {TARGETS} else 0
+    cut_length = _cut_length(problem, features)
     if split == TRAIN:
         fit = _fit(problem, features, columns, dropped, is_cut=cut_length > 0)
         lengths = [columns[name].lengths for name in features if name in _text_features(problem)]
         ids, lost = (sum(int(one[rows].sum()) for one in lengths) for rows in (slice(None), ~fit))
-        copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
+        copies = np.where(fit, [sample.copies for sample in wanted] if is_aligned else 1, 0)
         columns = {name: repeat(column, copies) for name, column in columns.items()}
         repeated = int(copies.sum() - fit.sum())
         if is_aligned:
@@ -123,23 +126,33 @@ def encode_chunk(
 
 def _text_features(problem: Problem) -> tuple[str, ...]:
     """Returns the features that are text; codes of sound are none."""
-    return () if problem.output_suffix else getattr(problem, "text_features", ())
+    if feature_of(problem, TARGETS).output_suffix:
+        return ()
+    return tuple(text_names(problem))
 
 
-def _count_odd(problem: Problem, samples: list[Sample]) -> Counter:
+def _cut_length(problem: Problem, features: Mapping[str, FeatureSpec]) -> int:
+    """Returns the length in ids above which texts are cut, see `Text.cut_length`; 0 to cut none."""
+    text = problem.features.get(TARGETS)
+    if set(features) != {TARGETS} or not isinstance(text, Text):
+        return 0
+    return problem.max_length if text.cut_length is None else text.cut_length
+
+
+def _count_odd(problem: Problem, samples: list[SampleRecord]) -> Counter:
     """Returns the number of samples with columns or JSON in a text; targets may well be JSON that is to be written."""
     names = _text_features(problem)
     given = INPUTS if INPUTS in names else TARGETS
     counts: Counter = Counter()
     for sample in samples:
-        texts = {name: sample[name] for name in names if isinstance(sample[name], str)}
+        texts = {name: text for name in names if isinstance(text := sample.features[name], str)}
         counts[WITH_TABS] += any("\t" in text for text in texts.values())
         counts[JSON] += (text := texts.get(given, ""))[:1] == "{" and text.rstrip()[-1:] == "}"
     return +counts
 
 
 def _check_finite(
-    problem: Problem, columns: dict[str, FeatureColumn], split: str, samples: list[Sample], numbers: np.ndarray
+    problem: Problem, columns: dict[str, FeatureColumn], split: str, samples: list[SampleRecord], numbers: np.ndarray
 ) -> None:
     """Raises UserError if a feature contains nan or infinity: training would end in `nan` much later.
 
@@ -150,7 +163,7 @@ def _check_finite(
         if row is None:
             continue
         place = f"sample {numbers[row]:,}" if samples else f"one of the samples from {numbers[0]:,} on"
-        value = samples[row].get(name) if samples else None
+        value = samples[row].features.get(name) if samples else None
         file = f" ({value})" if isinstance(value, Path) else ""
         raise UserError(
             f"problem {problem.name}: {place} of split {split!r}{file} has a value in {name!r} that is not finite "
@@ -168,19 +181,21 @@ def _count_unknown(problem: Problem, columns: Mapping[str, FeatureColumn]) -> Co
     return +counts
 
 
-def _count_normalized(problem: Problem, samples: list[Sample]) -> Counter:
+def _count_normalized(problem: Problem, samples: list[SampleRecord]) -> Counter:
     """Returns the number of texts that vocabularies with normalization change, by feature."""
     counts: Counter = Counter()
     for name, encoder in problem.encoders.items():
         if encoder.normalizes:
-            texts = (problem.raw_text(sample, name) for sample in samples)
+            texts = (problem.raw_text(sample.features, name) for sample in samples)
             counts[name] = encoder.count_changed([text for text in texts if text is not None])
     return +counts
 
 
-def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: list[Sample]) -> dict[str, list[str]]:
+def _raw_texts(
+    problem: Problem, features: Mapping[str, FeatureSpec], samples: list[SampleRecord]
+) -> dict[str, list[str]]:
     names = [name for name in features if name in problem.encoders]
-    texts = {name: [problem.raw_text(sample, name) for sample in samples] for name in names}
+    texts = {name: [problem.raw_text(sample.features, name) for sample in samples] for name in names}
     return {name: [text for text in column if text is not None] for name, column in texts.items() if None not in column}
 
 
@@ -210,7 +225,8 @@ def _fit(
     """
     rows = len(next(iter(columns.values())).lengths)
     empty, long, lasting = np.zeros((3, rows), dtype=bool)
-    seconds = getattr(problem, "max_audio_seconds", 0)
+    sounds = [feature for feature in problem.features.values() if isinstance(feature, Audio)]
+    seconds = max((sound.max_seconds for sound in sounds), default=0.0)
     is_cut |= features[TARGETS].kind == FeatureKind.LABEL
     for name, spec in features.items():
         lengths = columns[name].lengths
@@ -239,12 +255,14 @@ class ChunkEncoder:
         self._vocabularies: StoredVocabularies | None = None
         self._features: Mapping[str, FeatureSpec] = {}
 
-    def encode(self, samples: Iterable[Sample], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
+    def encode(self, samples: Iterable[SampleRecord], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples; see `encode_chunk`."""
         for first, chunk in chunks_of(self._problem, samples):
             yield self.encode_one(vocabularies, split, chunk, first)
 
-    def encode_one(self, vocabularies: StoredVocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+    def encode_one(
+        self, vocabularies: StoredVocabularies, split: str, samples: list[SampleRecord], first: int
+    ) -> Chunk:
         """Returns one encoded chunk, whose first sample has number `first` in its split; see `encode_chunk`."""
         if vocabularies != self._vocabularies:
             self._problem = self._problem.with_encoders(
@@ -255,6 +273,7 @@ class ChunkEncoder:
         return encode_chunk(self._problem, self._features, split, samples, first)
 
 
-def chunks_of(problem: Problem, samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+def chunks_of(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator[tuple[int, list[SampleRecord]]]:
     """Yields chunks of samples to encode together, each with the number of its first sample, counted from 1."""
-    return chunk_samples(samples, problem.chunk_size or CHUNK)
+    sizes = [feature.chunk_size for feature in problem.features.values() if feature.chunk_size]
+    return chunk_samples(samples, problem.chunk_size or min(sizes, default=CHUNK))

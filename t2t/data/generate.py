@@ -46,6 +46,7 @@ from t2t.files.paths import local_path
 from t2t.files.progress import Progress
 from t2t.problems.base import Problem
 from t2t.problems.source import CallEach, Source
+from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
@@ -68,7 +69,7 @@ def generate(
 
     Args:
         problem: what to generate; for a variant (`_rev`, `_copy`) pass the base.
-        data_dir: the data goes to `<data_dir>/<problem.data_name>`.
+        data_dir: the data goes to `<data_dir>/<problem.stored.name>`.
         tmp_dir: raw files and downloads.
         seed: of all randomness in the data.
         workers: number of processes; None for one per core. The bytes do not depend on it.
@@ -99,7 +100,7 @@ def generate(
         with working(problem, workers, progress) as (pool, show):
             if once_forked is not None:
                 once_forked()
-            log.info("generating %s in %s", problem.data_name, folder)
+            log.info("generating %s in %s", problem.stored.name, folder)
             partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed, most_examples, most_bytes)
             with kept_where_useful(partial):
                 plan = open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
@@ -165,12 +166,12 @@ def open_plan(
 
     problem = copy.copy(problem)
     encoders = problem.build_encoders(source("vocabulary"))
-    if missing := [name for name in getattr(problem, "text_features", ()) if name not in encoders]:
+    if missing := [name for name in text_names(problem) if name not in encoders]:
         raise UserError(
             f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}; "
             f"it must return one of {' and '.join(missing)}, too"
         )
-    problem.language_marks(encoders)  # data without a tag or language that reading it needs would be of no use
+    problem.languages.marks(encoders)  # data without a tag or language that reading it needs would be of no use
     records = save_encoders(partial, encoders)
     problem.with_encoders(read_encoders(partial, records, REMEDY))
     _log_vocabularies(problem)

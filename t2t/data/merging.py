@@ -24,7 +24,6 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.samples import empty_split
-from t2t.problems.translation import Translation
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 
@@ -234,7 +233,7 @@ def report_sides(problem: Problem, folder: Path, spec: ProblemSpec, splits: Mapp
     for split in sorted(splits, key=lambda split: split != TRAIN):
         rows = [_first_rows(folder, splits[split], name) for name in (INPUTS, TARGETS)]
         same = np.mean([np.array_equal(*pair) for pair in zip(*rows, strict=False)] or [False])
-        if same >= _SAME and isinstance(problem, Translation):
+        if same >= _SAME and getattr(problem, "translates", False):
             log.warning(
                 "%s: %.1f%% of the targets equal their inputs; if the same file was given for both sides, correct that",
                 split, 100 * same,

@@ -111,7 +111,7 @@ def identify(
     known = {name: file for name, file in (trusted or {}).items() if _has_same_size(files.get(name), file)}
     described = known | describe_raw_files({name: path for name, path in files.items() if name not in known})
     return DataIdentity(
-        problem=problem.data_name,
+        problem=problem.stored.name,
         settings=settings_of(problem),
         declared=declared_by(problem),
         options=problem.options.of_data(),

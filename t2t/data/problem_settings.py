@@ -1,6 +1,8 @@
 """The settings that determine a problem's data, and the check that existing data was made with the same settings."""
 
+import dataclasses
 import enum
+import functools
 import hashlib
 import itertools
 import json
@@ -11,6 +13,7 @@ from typing import Any
 from t2t.data.manifest import Manifest
 from t2t.data.raw_files import has_same_content, recorded_path
 from t2t.errors import UserError, asked_and_found
+from t2t.features.feature import Feature
 from t2t.files.paths import named_files
 from t2t.problems.base import Problem
 
@@ -20,13 +23,8 @@ _DECLARED = (
 )  # fmt: skip
 """Attributes that are recorded even in data of the first versions."""
 
-_NOT_OF_DATA = (
-    "name", "options", "encoders", "metrics", "finishes", "continuation_mark", "chunk_size", "home", "instead",
-    "line_form", "folders", "places", "file_sides", "output_suffix",
-)  # fmt: skip
-"""Attributes that do not affect the data: names, handling of outputs, places of raw files.
-
-Options and vocabularies are recorded separately."""
+_SINGLE_SPACES = "single_spaces"
+"""Is in the data of every problem, also of those without text."""
 
 _LANGUAGES = ("source_language", "target_language")
 """Settings that may be added to data without them, as scores depend on them."""
@@ -46,13 +44,15 @@ def settings_of(problem: Problem) -> dict[str, Any]:
 def declared_by(problem: Problem) -> dict[str, Any]:
     """Returns, as plain JSON, the other public attributes of a problem with plain values: sizes, names, languages.
 
-    Its data may depend on any of them; attributes that are known not to affect it are left out.
+    Its data may depend on any of them, except for those of which its classes say that it does not, and properties,
+    which are derived from others. Features that are declared are recorded as the class has them.
     """
     cls = type(problem)
-    names = [name for name in dir(problem) if not name.startswith("_") and name not in (*_DECLARED, *_NOT_OF_DATA)]
-    names = [name for name in names if not isinstance(getattr(cls, name, None), property)]
-    found = {name: _plain(getattr(problem, name)) for name in names}
-    return {name: _digest(value) for name, value in found.items() if value is not _NOTHING}
+    not_of_data = {name for base in cls.__mro__ for name in vars(base).get("_not_of_data", ())}
+    names = [name for name in dir(problem) if not name.startswith("_") and name not in (*_DECLARED, *not_of_data)]
+    names = [name for name in names if not isinstance(getattr(cls, name, None), property | functools.cached_property)]
+    found = {_SINGLE_SPACES: False} | {name: _plain(getattr(problem, name)) for name in names}
+    return {name: _digest(value) for name, value in sorted(found.items()) if value is not _NOTHING}
 
 
 def _plain(value: Any) -> Any:
@@ -61,6 +61,11 @@ def _plain(value: Any) -> Any:
         value = value.value
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Feature):
+        values = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        others = {f.name: values[f.name] for f in dataclasses.fields(value) if values[f.name] != f.default}
+        plain = {name: _plain(one) for name, one in others.items()}  # defaults are left out: there may be more later
+        return {"kind": type(value).__name__, **{name: one for name, one in plain.items() if one is not _NOTHING}}
     if isinstance(value, Mapping):
         found = {str(key): _plain(entry) for key, entry in value.items()}
         return _NOTHING if _NOTHING in found.values() else found
@@ -107,7 +112,7 @@ def check_matches(
     Raises:
         UserError: something differs; the message lists the requested and the found values.
     """
-    asked = settings_of(problem) | {"problem": problem.data_name}
+    asked = settings_of(problem) | {"problem": problem.stored.name}
     found = manifest.settings | {"problem": manifest.problem}
     if seed is not None:
         asked["seed"], found["seed"] = seed, manifest.seed

@@ -22,13 +22,13 @@ from t2t.data.texts import TextsRecord, TextsWriter
 from t2t.data.verdicts import mark_samples
 from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.errors import UserError
-from t2t.problems.base import Problem, Sample
+from t2t.problems.base import Problem
 from t2t.problems.samples import samples_of
-from t2t.problems.source import Source
+from t2t.problems.source import SampleRecord, Source
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders
 
-Encode = Callable[[Iterable[Sample], str, StoredVocabularies], Iterator[Chunk]]
+Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]
 """Encodes the samples of a split, chunk by chunk and in their order."""
 
 

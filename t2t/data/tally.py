@@ -11,7 +11,8 @@ from t2t.data.encoding import JSON, WITH_TABS, Chunk
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8
-from t2t.problems.base import Problem, Sample
+from t2t.problems.base import Problem
+from t2t.problems.source import SampleRecord
 
 log = logging.getLogger("t2t")
 
@@ -100,7 +101,7 @@ class SplitTally:
     Iterate over the tally instead of the samples; the problem adds to `repaired` while it yields them.
     """
 
-    def __init__(self, samples: Iterable[Sample], repaired: Counter):
+    def __init__(self, samples: Iterable[SampleRecord], repaired: Counter):
         self._samples, self._repaired = samples, repaired
         self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
         self.read = self._unfit = self._filtered = self._repeated = self._ids = self._lost = self._cut = 0
@@ -109,7 +110,7 @@ class SplitTally:
         self._unknown: Counter = Counter()
         self._normalized: Counter = Counter()
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[SampleRecord]:
         before = self._repaired.total()
         for sample in self._samples:
             now = self._repaired.total() if self._repaired else 0

@@ -15,8 +15,8 @@ from t2t.data.manifest import FileRecord
 from t2t.data.plan import WORK, GenerationPlan
 from t2t.data.work_folders import read_finished
 from t2t.errors import UserError
-from t2t.problems.base import Problem, Sample
-from t2t.problems.filters.selection import DROPPED
+from t2t.problems.base import Problem
+from t2t.problems.source import SampleRecord
 
 DIGESTS = "digests-"
 """Prefix of the names of folders of digests."""
@@ -68,9 +68,9 @@ def duplicates_folder(folder: Path) -> Path:
 
 
 def mark_samples(
-    samples: Iterator[Sample], plan: GenerationPlan, problem: Problem, folder: Path, shard: int
-) -> Iterator[Sample]:
-    """Yields the training samples of a shard; `DROPPED` of each is the reason to leave it out, or None.
+    samples: Iterator[SampleRecord], plan: GenerationPlan, problem: Problem, folder: Path, shard: int
+) -> Iterator[SampleRecord]:
+    """Yields the training samples of a shard; `dropped` of each is the reason to leave it out, or None.
 
     Raises:
         UserError: duplicates have not been looked for, or the number of samples has changed since then.
@@ -88,7 +88,8 @@ def mark_samples(
     for count, sample in enumerate(samples, 1):
         if count > own.samples:
             break
-        yield {**sample, DROPPED: key.reason if repeated[count - 1] else reasons[verdicts[count - 1]]}
+        dropped = key.reason if repeated[count - 1] else reasons[verdicts[count - 1]]
+        yield sample._replace(is_filtered=True, dropped=dropped)
     if count != own.samples:
         raise UserError(
             f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "

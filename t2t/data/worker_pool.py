@@ -20,8 +20,8 @@ from t2t.data.digests import JudgedChunk, judge_chunk, judge_samples
 from t2t.data.encoding import Chunk, ChunkEncoder, StoredVocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.files.processor import available_cores
-from t2t.problems.base import Problem, Sample
-from t2t.problems.source import call_here
+from t2t.problems.base import Problem
+from t2t.problems.source import SampleRecord, call_here
 
 log = logging.getLogger("t2t")
 
@@ -60,7 +60,7 @@ class WorkerPool:
             )
             self._pool.submit(os.getpid).result()  # forks them now
 
-    def encode(self, samples: Iterable[Sample], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
+    def encode(self, samples: Iterable[SampleRecord], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
 
         Raises:
@@ -72,7 +72,7 @@ class WorkerPool:
         calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
         return self._in_order(_encode_in_worker, calls, 4 * self.processes)
 
-    def judge(self, samples: Iterable[Sample]) -> Iterator[JudgedChunk]:
+    def judge(self, samples: Iterable[SampleRecord]) -> Iterator[JudgedChunk]:
         """Yields the judged chunks of the training split in the order of the samples; see `encode`.
 
         Raises:
@@ -201,11 +201,11 @@ def _exit_with_parent(alive: int, parent: int) -> None:
     os._exit(1)
 
 
-def _encode_in_worker(vocabularies: StoredVocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+def _encode_in_worker(vocabularies: StoredVocabularies, split: str, samples: list[SampleRecord], first: int) -> Chunk:
     return _encoder.encode_one(vocabularies, split, samples, first)
 
 
-def _judge_in_worker(samples: list[Sample], first: int) -> JudgedChunk:
+def _judge_in_worker(samples: list[SampleRecord], first: int) -> JudgedChunk:
     return judge_chunk(_problem, samples, first)
 
 

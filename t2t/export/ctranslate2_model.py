@@ -46,7 +46,7 @@ class CTranslate2Export(Export):
         self._tokens = TokenLists.of_encoders(
             translator.problem.encoders, getattr(translator.hparams, "input_end", True)
         )
-        self._marks = translator.problem.language_marks()
+        self._marks = translator.problem.languages.marks()
 
     def write(self, folder: Path) -> None:
         """See the base class."""

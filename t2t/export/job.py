@@ -89,7 +89,7 @@ class Export(ABC):
 
     def language_complaints(self) -> list[str]:
         """Returns why a format without a place for the marks of languages cannot hold the run; empty if it can."""
-        has_marks = any(self.translator.problem.language_marks())
+        has_marks = any(self.translator.problem.languages.marks())
         return ["texts have marks of their languages, for which the format has no place"] if has_marks else []
 
     def front_matter(self) -> str:

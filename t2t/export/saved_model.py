@@ -61,7 +61,7 @@ class SavedModelExport(Export):
             more += f", {OUTPUT_LENGTHS}: int32, {CUT_INPUTS}: bool [batch], {INPUT_LENGTHS}: int32 [batch]"
         of = "text: string [batch]" if reads_ids(model) else "inputs"
         languages = ""
-        if any(marks := self.translator.problem.language_marks()):
+        if any(marks := self.translator.problem.languages.marks()):
             languages = "\nThe languages are fixed: those of the run, or those that t2t-exporter was given."
             first = " ".join(map(str, marks.input_start))
             languages += f" The inputs of `{IDS}` begin with their mark, {first}." if first else ""

@@ -19,7 +19,7 @@ from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
@@ -43,7 +43,10 @@ class Served:
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
         self._search = build_search(self._model, settings, hparams.extra_length)
-        self._marks, self._single_spaces = translator.problem.language_marks(), translator.problem.single_spaces
+        self._marks, self._single_spaces = (
+            translator.problem.languages.marks(),
+            feature_of(translator.problem, INPUTS).single_spaces,
+        )
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
         self._labels = None

@@ -36,6 +36,7 @@ from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
 from t2t.layers.contexts import for_converters
+from t2t.problems.base import feature_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -122,13 +123,13 @@ class GraphExport(Export):
             "autoregressive": model.autoregressive,
             "reads_text": reads_ids(model),
             "has_inputs": self.translator.has_inputs,
-            "single_spaces": self.translator.has_inputs and problem.single_spaces,
+            "single_spaces": self.translator.has_inputs and feature_of(problem, INPUTS).single_spaces,
             "longest_input": self.translator.longest_input,
             "longest_output": model.longest_sequence,
             "extra_length": self.translator.hparams.extra_length,
             "pad_id": PAD_ID,
             "eos_id": EOS_ID,
-            **problem.language_marks()._asdict(),
+            **problem.languages.marks()._asdict(),
             "classes": [problem.decode_target(one) for one in range(targets.vocab_size)] if gives_classes else None,
             "vocabularies": {name: file.file for name, file in files.items()},
             "unspelled": {name: sorted(problem.encoders[name].unspelled) for name in files},

@@ -24,7 +24,7 @@ from t2t.inference.word_links import renumber_links, replace_words, word_links, 
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
 from t2t.text.encoder import TextEncoder
@@ -99,7 +99,7 @@ class WordAligner:
         flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
         rows, outputs = [inputs[i][0] for i, _ in flat], [one.ids for _, one in flat]
         sources = [inputs[i][1] for i, _ in flat]
-        links = self.links(rows, outputs, hparams, sources=sources, join=self._problem.join_words)
+        links = self.links(rows, outputs, hparams, sources=sources, join=feature_of(self._problem, TARGETS).join_words)
         annotated: list[list[Hypothesis]] = [[] for _ in found]
         for (i, one), own in zip(flat, links, strict=True):
             changes: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class WordAligner:
             join: converts the text of a decoded output to the text whose words are counted.
         """
         encoders = self._problem.encoders
-        marks = self._problem.language_marks()  # not part of any word
+        marks = self._problem.languages.marks()  # not part of any word
         first, begun = len(marks.input_start), len(marks.output_start)
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
@@ -149,7 +149,7 @@ class WordAligner:
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
         """Returns the indices of the words of an output that contain the unknown token."""
         encoder = self._problem.encoders[TARGETS]
-        numbers = word_numbers(encoder, ids, self._problem.join_words)
+        numbers = word_numbers(encoder, ids, feature_of(self._problem, TARGETS).join_words)
         return {int(number) for number, token in zip(numbers, ids, strict=False) if token == encoder.unknown_id}
 
     def _weights(

@@ -174,7 +174,7 @@ def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start
     (ids,) = translator.encode([source])
     if translator.has_inputs:
         (row,) = translator.input_rows([ids])
-        start = translator.problem.language_marks().output_start  # nodes include it, and so do prefixes taken from them
+        start = translator.problem.languages.marks().output_start  # nodes include it, and prefixes from them
         forced = list(prefix) if tuple(prefix[: len(start)]) == start else [*start, *prefix]
         return _Start(row, forced, forced, len(start))
     (row,) = translator.input_rows([[*ids, *prefix]])

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
+from t2t.features.feature import Feature
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Constraints, Prefixes
 from t2t.inference.model_facts import ModelFacts
 from t2t.inference.output_terms import OutputTerms, constraints_of_terms
 from t2t.inference.rows import Row, describe_max_ids, max_sequence_ids
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import TARGETS
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
 
@@ -77,7 +78,7 @@ def _fitted(
     for number, (constraint, prefix) in enumerate(zip(fitted, prefixes or [()] * len(fitted), strict=True), start=1):
         needed = constraint.shortest(prefix)
         if needed is None or needed > longest:
-            given = len(prefix) - len(problem.language_marks().output_start)
+            given = len(prefix) - len(problem.languages.marks().output_start)
             begun = f" that begins with the {given} ids that are given" if given > 0 else ""
             of_which = f"input {number} of {len(fitted)}: " if len(fitted) > 1 else ""
             cures = ["give other constraints" if asked else "ask for constrain_output=false"]
@@ -93,17 +94,22 @@ def _fitted(
 def constrains_outputs(problem: Problem, model: ModelFacts, hparams: DecodeHParams) -> bool:
     """Returns whether the problem may constrain outputs of this model; which ones depends on the input."""
     is_searched = model.autoregressive and model.spec.inputs is not None
-    return type(problem).constraint is not Problem.constraint and hparams.constrain_output and is_searched
+    may_constrain = (
+        type(problem).constraint is not Problem.constraint
+        or type(feature_of(problem, TARGETS)).constraint is not Feature.constraint
+    )
+    return may_constrain and hparams.constrain_output and is_searched
 
 
 def _of_terms(problem: Problem, terms: Sequence[OutputTerms | None]) -> Constraints:
     """Returns the requested constraints; raises UserError for a regular expression where pieces are joined."""
-    if problem.continuation_mark and any(one is not None and one.regex for one in terms):
+    mark = feature_of(problem, TARGETS).continuation_mark
+    if mark and any(one is not None and one.regex for one in terms):
         raise UserError(
-            f"regex: {problem.name} joins pieces of outputs that end in {problem.continuation_mark}, and regular "
+            f"regex: {problem.name} joins pieces of outputs that end in {mark}, and regular "
             f"expressions match them unjoined; give constraints, avoid or choices, in pieces"
         )
-    return constraints_of_terms(terms, problem.encoders[TARGETS], problem.language_marks().output_start)
+    return constraints_of_terms(terms, problem.encoders[TARGETS], problem.languages.marks().output_start)
 
 
 def _of_problem(problem: Problem, sentences: Sequence[Row], texts: Sequence[str] | None) -> Constraints | None:

@@ -28,7 +28,7 @@ class PairScorer(TextModel):
         sources: Sequence[str] | None = None,
         name_of: Callable[[int], str] = "targets[{}]".format,
     ) -> list[list[int]]:
-        """Returns the ids of outputs: those that `language_marks` puts in front, then the text, no end of sequence.
+        """Returns the ids of outputs: those that `Languages.marks` puts in front, then the text, no end of sequence.
 
         Args:
             texts: outputs, as `translate` gives them.
@@ -59,7 +59,7 @@ class PairScorer(TextModel):
     @property
     def _output_start(self) -> tuple[int, ...]:
         """Ids that each output begins with."""
-        return self.problem.language_marks().output_start
+        return self.problem.languages.marks().output_start
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.

@@ -9,7 +9,7 @@ from t2t.data.lengths import lengths_of
 from t2t.data.reader import SplitReader
 from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind
 
@@ -48,7 +48,7 @@ class SplitExamples:
     def inputs(self) -> list[Row]:
         """Returns the inputs: ids without end of sequence, or arrays."""
         if self._reader.features[self._stored(INPUTS)].kind == FeatureKind.TOKENS:
-            end = 1 + len(self._problem.language_marks().input_end)
+            end = 1 + len(self._problem.languages.marks().input_end)
             return [ids[:-end].tolist() for ids in self.arrays(INPUTS)]
         return list(self.arrays(INPUTS))
 
@@ -72,7 +72,7 @@ class SplitExamples:
             return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
         texts = reader.texts(stored, self.limit)
         if texts is not None:
-            texts = [problem.join_words(text) for text in texts[self.first :]]
+            texts = [feature_of(problem, TARGETS).join_words(text) for text in texts[self.first :]]
         else:
             if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(

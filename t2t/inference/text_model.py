@@ -17,7 +17,7 @@ from t2t.inference.rows import Row, cut_rows, describe_max_ids, max_sequence_ids
 from t2t.inference.settings import search_settings
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_texts
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.text.white_space import single_spaced
@@ -113,12 +113,12 @@ class TextModel:
     def rewrites_text(self) -> bool:
         """Whether the text of an output may differ from its decoded ids."""
         problem = self.problem
-        return problem.finishes or bool(problem.continuation_mark) or self.hparams.replace_unknown
+        return problem.finishes or bool(feature_of(problem, TARGETS).continuation_mark) or self.hparams.replace_unknown
 
     @property
     def longest_input(self) -> int:
         """Maximum ids of an input, without end of sequence and the language code behind it; longer ones are cut."""
-        return self.longest_target - len(self.problem.language_marks().input_end)
+        return self.longest_target - len(self.problem.languages.marks().input_end)
 
     @property
     def longest_target(self) -> int:
@@ -138,7 +138,7 @@ class TextModel:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
-        if any(marks := self.problem.language_marks()):
+        if any(marks := self.problem.languages.marks()):
             digest.update(f"\0marks {[list(ids) for ids in marks]}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.model_engine.shortlist.fingerprint}".encode())
@@ -163,7 +163,7 @@ class TextModel:
         They begin with a language's tag or code where the problem has one there.
         """
         texts = as_texts(texts)
-        if self.has_inputs and self.problem.single_spaces:
+        if self.has_inputs and feature_of(self.problem, INPUTS).single_spaces:
             texts = [single_spaced(text) for text in texts]
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
@@ -172,12 +172,12 @@ class TextModel:
                 f"--decode_from_file, or arrays to translate_ids"
             )
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
-        start = self.problem.language_marks().input_start
+        start = self.problem.languages.marks().input_start
         return [[*start, *row] for row in rows] if start else rows
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
         """Returns inputs (ids as from `encode`, or arrays) as the model reads them, see `cut_rows`."""
-        return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.language_marks().input_end)
+        return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.languages.marks().input_end)
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, and the model is not run."""

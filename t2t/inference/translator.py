@@ -205,7 +205,7 @@ class Translator(PairScorer):
         if not self.has_inputs or not self.reads_text or INPUTS not in self.problem.encoders:
             return np.arange(len(sentences))
         if sources is None:
-            start, decode = self.problem.language_marks().input_start, self.problem.encoders[INPUTS].decode
+            start, decode = self.problem.languages.marks().input_start, self.problem.encoders[INPUTS].decode
             own = (ids[len(start) :] if tuple(ids[: len(start)]) == start else ids for ids in sentences)
             sources = [decode(ids) for ids in own]
         return np.array([n for n, text in enumerate(sources) if not self.is_blank(text)], int)

@@ -202,7 +202,7 @@ def _generate(
     with lock_generation(folder):
         if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
             return existing
-        log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
+        log.info("generating %s in %s by Apache Beam", problem.stored.name, folder)
         partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
         with kept_where_useful(partial):
             call_each = functools.partial(_call_each, named, options, runner, partial / WORK / "calls")
@@ -212,7 +212,7 @@ def _generate(
                 digesting = DigestShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir)
                 runner(digesting, options, "duplicates")
                 find_duplicates(plan, partial)
-            runner(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
+            runner(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.stored.name)
             return finish(plan, problem, partial, folder)
 
 

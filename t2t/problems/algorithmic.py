@@ -9,9 +9,10 @@ lengths (Kaiser and Sutskever, "Neural GPUs Learn Algorithms", 2016). The sample
 is needed.
 """
 
+import operator
 import random
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
@@ -98,6 +99,8 @@ class Arithmetic(AlgorithmicProblem):
     """Two numbers around a separator, which is a separate word of the vocabulary."""
 
     separator: str
+    combine: Callable[[int, int], int]
+    """Computes the result of the operation, which is never longer than its operands together."""
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
         """Returns two operands and the separator, at most `longest` symbols in total."""
@@ -106,15 +109,11 @@ class Arithmetic(AlgorithmicProblem):
         return [*self._number(rng, first), self.separator, *self._number(rng, second)]
 
     def solve(self, inputs: list[str]) -> list[str]:
-        """Returns the digits of the result; it is never longer than the inputs."""
+        """Returns the digits of the result."""
         cut = inputs.index(self.separator)
         base = len(self.symbols)
         left, right = (lower_endian_to_number(list(map(int, part)), base) for part in (inputs[:cut], inputs[cut + 1 :]))
         return list(map(str, number_to_lower_endian(self.combine(left, right), base)))
-
-    @abstractmethod
-    def combine(self, left: int, right: int) -> int:
-        """Returns the result of the operation."""
 
     def _number(self, rng: random.Random, length: int) -> list[str]:
         """Draws little-endian digits without leading zeros: the last one is not 0, unless it is the only one."""
@@ -124,27 +123,7 @@ class Arithmetic(AlgorithmicProblem):
         return digits
 
 
-class Addition(Arithmetic):
-    """Sums."""
-
-    separator = "+"
-
-    def combine(self, left: int, right: int) -> int:
-        """Returns the sum."""
-        return left + right
-
-
-class Multiplication(Arithmetic):
-    """Products; operands of m and n digits have a product of at most m + n."""
-
-    separator = "*"
-
-    def combine(self, left: int, right: int) -> int:
-        """Returns the product."""
-        return left * right
-
-
-class NaturalReverse(Reverse):
+class NaturalReverse(AlgorithmicProblem):
     """Reversal of sequences that resemble text: a few symbols are common, most are rare, lengths vary little."""
 
     dev_length = 700
@@ -160,6 +139,10 @@ class NaturalReverse(Reverse):
         """Draws symbols by Zipf's law; their number is normal with mean `longest` / 2 and deviation `longest` / 10."""
         length = min(longest, max(1, round(rng.gauss(longest / 2, longest / 10))))
         return rng.choices(self.symbols, cum_weights=self._weights, k=length)
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the inputs backwards."""
+        return inputs[::-1]
 
 
 @register_problem
@@ -203,9 +186,10 @@ class AlgorithmicReverseBinary40(Reverse):
 
 
 @register_problem
-class AlgorithmicReverseBinary40Test(AlgorithmicReverseBinary40):
+class AlgorithmicReverseBinary40Test(Reverse):
     """Reverse short sequences of 0 and 1, of which there are few, to try things."""
 
+    symbols = vocabulary = BINARY
     train_size = 1_000
     dev_size = 100
     train_length = dev_length = 10
@@ -233,35 +217,39 @@ class AlgorithmicSortDecimal40(Sort):
 
 
 @register_problem
-class AlgorithmicAdditionBinary40(Addition):
+class AlgorithmicAdditionBinary40(Arithmetic):
     """Add two little-endian binary numbers: `1 1 + 1` -> `0 0 1`."""
 
     symbols = BINARY
     vocabulary = (*BINARY, "+")
+    separator, combine = "+", staticmethod(operator.add)
 
 
 @register_problem
-class AlgorithmicAdditionDecimal40(Addition):
+class AlgorithmicAdditionDecimal40(Arithmetic):
     """Add two little-endian decimal numbers: `3 1 4 + 2 7` -> `5 8 4`."""
 
     symbols = DECIMAL
     vocabulary = (*DECIMAL, "+")
+    separator, combine = "+", staticmethod(operator.add)
 
 
 @register_problem
-class AlgorithmicMultiplicationBinary40(Multiplication):
+class AlgorithmicMultiplicationBinary40(Arithmetic):
     """Multiply two little-endian binary numbers: `1 1 * 0 1` -> `0 1 1`."""
 
     symbols = BINARY
     vocabulary = (*BINARY, "*")
+    separator, combine = "*", staticmethod(operator.mul)
 
 
 @register_problem
-class AlgorithmicMultiplicationDecimal40(Multiplication):
+class AlgorithmicMultiplicationDecimal40(Arithmetic):
     """Multiply two little-endian decimal numbers: `3 1 * 2 7` -> `6 3 9`."""
 
     symbols = DECIMAL
     vocabulary = (*DECIMAL, "*")
+    separator, combine = "*", staticmethod(operator.mul)
 
 
 @register_problem

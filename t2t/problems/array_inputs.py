@@ -1,220 +1,145 @@
-"""Inputs without a vocabulary (images, video clips and waveforms), to be combined with any kind of targets.
+"""Inputs without a vocabulary (images, video clips and waveforms), with text or one of a few classes as targets.
 
-class MyPictures(ImageInputs, ClassTargets): ...    a picture to one of a few classes
-class MySpeech(AudioInputs, TextProblem): ...       a waveform to text, with `text_features = (TARGETS,)`
+Their attributes are the settings of the features. `ImageInputs`, `VideoInputs` and `AudioInputs` can be combined with
+any kind of targets: `class MySpeech(AudioInputs, TextProblem)`, with `text_features = (TARGETS,)`. A problem that
+declares `features` needs none of these.
 """
 
-import dataclasses
+import functools
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
 
-import numpy as np
-
-from t2t.problems.base import Problem, Sample
-from t2t.problems.formats.audio import read_audio, resampled
-from t2t.problems.formats.images import read_image, resized
-from t2t.problems.labels import ClassTargets
-from t2t.problems.samples import shown
-from t2t.problems.text_problems import TextProblem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
-from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.features.audio import Audio
+from t2t.features.feature import Feature
+from t2t.features.image import Image, Video
+from t2t.features.label import Label
+from t2t.problems.base import Problem
+from t2t.problems.text_problems import Text2Text
+from t2t.specs.constants import INPUTS, TARGETS
 
 
-class ArrayInputs(Problem):
-    """The input side of a problem; list it before the base class that defines the targets."""
-
-    def input_feature(self) -> FeatureSpec:
-        """Returns the spec of the inputs."""
-        raise NotImplementedError
-
-    def input_fault(self, value: Any) -> str:
-        """Returns what is wrong with a sample's inputs, or an empty string."""
-        raise NotImplementedError
-
-    def input_array(self, value: Any) -> np.ndarray:
-        """Returns a sample's inputs as the array to store."""
-        raise NotImplementedError
-
-    def sample_fault(self, sample: Any) -> str:
-        """The inputs must be as declared; the other base class checks the targets."""
-        if not isinstance(sample, Mapping):
-            return f"is of type {type(sample).__name__}; it must be a dict"
-        if INPUTS not in sample:
-            return f"has no {INPUTS!r}"
-        return self.input_fault(sample[INPUTS]) or super().sample_fault(sample)
-
-    def declared_spec(self) -> ProblemSpec | None:
-        """The inputs and what the other base class declares."""
-        declared = super().declared_spec()
-        return None if declared is None else self._with_inputs(declared)
-
-    def spec(self) -> ProblemSpec:
-        """The inputs and what the other base class has."""
-        return self._with_inputs(super().spec())  # type: ignore[safe-super]  # of the other base class
-
-    def _with_inputs(self, spec: ProblemSpec) -> ProblemSpec:
-        features = {INPUTS: self.input_feature(), **spec.features}
-        return dataclasses.replace(spec, features=features, shared_vocabulary=False)
-
-    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Encodes the targets and adds the inputs."""
-        encoded = super().encode_samples(samples)  # type: ignore[safe-super]  # of the other base class
-        return [
-            {INPUTS: self.input_array(sample[INPUTS]), **example}
-            for sample, example in zip(samples, encoded, strict=True)
-        ]
-
-
-class ImageInputs(ArrayInputs):
-    """Images: a sample has (height, width, channels) uint8 as `inputs`, of any size; they are stored in one size."""
+class Image2Class(Problem):
+    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
 
     image_shape: tuple[int, int, int] = (0, 0, 0)
     """(height, width, channels) of stored images; others are resized, see `resized`."""
     image_fit: str = "squash"
     """How images of another aspect ratio are resized, see `resized`."""
+    class_labels: tuple[str, ...] = ()
+    """Names of the classes; a target's id is its index here. Empty for those that occur in the training samples."""
+    metrics: tuple[str, ...] = ("accuracy",)
 
-    def input_feature(self) -> FeatureSpec:
-        """An image."""
-        return FeatureSpec(kind=FeatureKind.IMAGE, shape=self.image_shape)
-
-    def input_fault(self, value: Any) -> str:
-        """An image is a uint8 array with channels last."""
-        if not _is_bytes(value, axes=3):
-            return f"has {_found(value)} for {INPUTS!r}; an image is a numpy array (height, width, channels) of uint8"
-        if value.shape[2] != self.image_shape[2]:
-            return f"has an image of {value.shape[2]} channels for {INPUTS!r}; it must have {self.image_shape[2]}"
-        return ""
-
-    def input_array(self, value: Any) -> np.ndarray:
-        """Returns an image resized to `image_shape`."""
-        return resized(value, *self.image_shape[:2], fit=self.image_fit)
-
-    def read_input(self, path: Path) -> np.ndarray:
-        """Returns the image in a file as a model reads it; see `read_image`."""
-        return self.input_array(read_image(path, self.image_shape[2]))
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image and a label."""
+        return {INPUTS: Image(self.image_shape, self.image_fit), TARGETS: Label(self.class_labels)}
 
 
-class VideoInputs(ImageInputs):
-    """Clips: a sample has (frames, height, width, channels) uint8 as `inputs`; frames are stored in one size."""
+class Video2Class(Image2Class):
+    """Clip to one of a few classes: samples have (frames, height, width, channels) uint8 and the name of a class."""
 
-    chunk_size = 100
-
-    def input_feature(self) -> FeatureSpec:
-        """A clip."""
-        return FeatureSpec(kind=FeatureKind.VIDEO, shape=self.image_shape)
-
-    def input_fault(self, value: Any) -> str:
-        """A clip is a uint8 array, frames first and channels last."""
-        if not _is_bytes(value, axes=4):
-            axes = "(frames, height, width, channels)"
-            return f"has {_found(value)} for {INPUTS!r}; a clip is a numpy array {axes} of uint8"
-        return super().input_fault(value[0])
-
-    def input_array(self, value: Any) -> np.ndarray:
-        """Returns a clip with frames resized to `image_shape`."""
-        return np.stack([resized(frame, *self.image_shape[:2], fit=self.image_fit) for frame in value])
-
-    def read_input(self, path: Path) -> np.ndarray:
-        """Refuses: there is no file format of clips."""
-        return Problem.read_input(self, path)
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A clip and a label."""
+        return {INPUTS: Video(self.image_shape, self.image_fit), TARGETS: Label(self.class_labels)}
 
 
-class AudioInputs(ArrayInputs):
-    """Waveforms: a sample has the path of an audio file, or a (samples,) float array, as `inputs`."""
+class Audio2Class(Problem):
+    """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
 
     sample_rate: int = 16_000
     """Samples per second of stored audio; files of another rate are resampled."""
-    max_audio_seconds: float = 0.0
+    max_audio_seconds: float = 20.0
     """Training examples that last longer are dropped; 0 for no limit."""
-    chunk_size = 32
+    class_labels: tuple[str, ...] = ()
+    """See `Image2Class`."""
+    metrics: tuple[str, ...] = ("accuracy",)
 
-    def input_feature(self) -> FeatureSpec:
-        """A waveform."""
-        return FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=self.sample_rate)
-
-    def input_fault(self, value: Any) -> str:
-        """A waveform is a path or a float array."""
-        if isinstance(value, Path):
-            return ""
-        if isinstance(value, np.ndarray) and value.ndim == 1 and np.issubdtype(value.dtype, np.floating):
-            return ""
-        return (
-            f"has {shown(value)} for {INPUTS!r}; a waveform is the pathlib.Path of an audio file, or a numpy array "
-            f"(samples,) of float in [-1, 1] at {self.sample_rate} Hz"
-        )
-
-    def input_array(self, value: Any) -> np.ndarray:
-        """Returns (samples,) float32 in [-1, 1] at `sample_rate`; channels of a file are averaged."""
-        if isinstance(value, Path):
-            waveform, rate = read_audio(value)
-            return resampled(waveform, rate, self.sample_rate)
-        with np.errstate(over="ignore"):  # generation refuses the infinite values that result
-            samples: np.ndarray = value.astype(np.float32)
-            return samples
-
-    def read_input(self, path: Path) -> np.ndarray:
-        """Returns the recording in a file as a model reads it; see `input_array`."""
-        return self.input_array(path)
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform and a label."""
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), TARGETS: Label(self.class_labels)}
 
 
-class Image2Class(ImageInputs, ClassTargets):
-    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
-
-
-class MadeOfImages(Problem):
-    """A problem whose samples are made from those of an image classification problem, `images`."""
-
-    images: ClassVar[type[Image2Class]]
-    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
-
-    def made_of(self) -> Image2Class:
-        """Returns the problem of the images, under the name of this one for messages."""
-        images = self.images()
-        images.name = self.name
-        return images
-
-    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files of the images."""
-        return self.made_of().raw_files(tmp_dir)
-
-    def requirements(self) -> str:
-        """Returns what the images need."""
-        return self.made_of().requirements()
-
-
-class Image2Text(ImageInputs, TextProblem):
+class Image2Text(Text2Text):
     """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
 
     text_features = (TARGETS,)
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    """See `Image2Class`."""
+    image_fit: str = "squash"
+    """See `Image2Class`."""
     metrics = ("bleu", "accuracy")
 
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image and a text."""
+        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
 
-class Speech2Text(AudioInputs, TextProblem):
+
+class Speech2Text(Text2Text):
     """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; a byte vocabulary by default."""
 
     text_features = (TARGETS,)
     vocab_kind = "byte"
     max_length = 512
-    max_audio_seconds = 20.0
+    sample_rate: int = 16_000
+    """See `Audio2Class`."""
+    max_audio_seconds: float = 20.0
+    """See `Audio2Class`."""
     metrics = ("wer", "accuracy")
 
-
-class Video2Class(VideoInputs, ClassTargets):
-    """Clip to one of a few classes: samples have (frames, height, width, channels) uint8 and the name of a class."""
-
-
-class Audio2Class(AudioInputs, ClassTargets):
-    """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
-
-    max_audio_seconds = 20.0
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform and a text."""
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}
 
 
-def _is_bytes(value: Any, axes: int) -> bool:
-    """Returns whether a value is a uint8 array with so many axes, none of them empty."""
-    return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == axes and value.size > 0
+# === The sides alone, for plug-ins that combine them ===
+class ClassTargets(Problem):
+    """The target side: samples have the name of a class as `targets`."""
+
+    class_labels: tuple[str, ...] = ()
+    """See `Image2Class`."""
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """The other features, and a label."""
+        return {**super().features, TARGETS: Label(self.class_labels)}
 
 
-def _found(value: Any) -> str:
-    """Describes a value that is not an image or clip, for a message."""
-    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+class ImageInputs(Problem):
+    """The input side: an image; list it before the base class that defines the targets."""
+
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    """See `Image2Class`."""
+    image_fit: str = "squash"
+    """See `Image2Class`."""
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image, and the other features."""
+        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
+
+
+class VideoInputs(ImageInputs):
+    """The input side: a clip."""
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A clip, and the other features."""
+        return {**super().features, INPUTS: Video(self.image_shape, self.image_fit)}
+
+
+class AudioInputs(Problem):
+    """The input side: a waveform."""
+
+    sample_rate: int = 16_000
+    """See `Audio2Class`."""
+    max_audio_seconds: float = 0.0
+    """See `Audio2Class`."""
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform, and the other features."""
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}

@@ -5,43 +5,44 @@ depend on models or TensorFlow; other packages store the data, batch it and trai
 """
 
 import dataclasses
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.features.feature import Feature, Finished
+from t2t.features.text import Text
 from t2t.problems.filters.duplicates import DuplicateKey
+from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
 from t2t.problems.languages import Languages
 from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
-from t2t.problems.preprocessors import Preprocessor
-from t2t.problems.source import Source
-from t2t.registry.overrides import check_overrides
+from t2t.problems.preprocessors import Preprocessor, SubwordSampling
+from t2t.problems.source import Sample, Source
+from t2t.problems.vocabularies import (
+    TextOptions,
+    build_encoders,
+    draw_text,
+    free_texts,
+    known_encoders,
+    labels_of_shard,
+    share_ids,
+)
+from t2t.registry.overrides import check_overrides, described
 from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
-from t2t.specs.constants import DEV, INPUTS, TEST, TRAIN
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints.constraint import OutputConstraint
-from t2t.specs.features import FeatureKind, ProblemSpec
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
-
-Sample = dict[str, Any]
-"""One example before encoding: feature name to string, number or array."""
+from t2t.text.sampling import SubwordSampler
 
 
-@dataclasses.dataclass(frozen=True)
-class Finished:
-    """A postprocessed output, see `Problem.finish`."""
-
-    text: str
-    repaired: bool = False
-    """Whether the output was malformed and had to be repaired, e.g. a tree with an open bracket."""
-
-
-class Problem(Languages, ABC):
+class Problem(ABC):
     """Base class of all problems. Subclasses set class attributes and override `generate_samples` and little else."""
 
     name: str = ""
@@ -50,22 +51,32 @@ class Problem(Languages, ABC):
     """The splits that `generate_samples` can make."""
     metrics: tuple[str, ...] = ()
     """Names of the metrics of decoded outputs, see `t2t.metrics`; the first chooses the `best` checkpoint."""
-    continuation_mark: str = ""
-    """Suffix of a piece whose word continues in the next one, e.g. `@@`; outputs and references are read joined."""
-    single_spaces: bool = False
-    """Whether inputs are words with one space between two of them. Samples must be so; in given texts, any ASCII white
-    space between words is read as one space."""
     max_length: int = 256
     """Training examples with a sequence of more ids than this, end of sequence included, are dropped; where the target
     is a class they are kept, and training cuts their text instead."""
     chunk_size: int = 0
-    """Samples that are encoded together; 0 for the default. Lower it for large samples: several chunks are in memory at
-    a time."""
+    """Samples that are encoded together; 0 for what the features say. Lower it for large samples: several chunks are in
+    memory at a time."""
+    source_language: str = ""
+    """Code of the language of `inputs`, e.g. `en`; empty if it is unknown, or they are not text."""
+    target_language: str = ""
+    """Code of the language of `targets`; metrics choose their tokenizer by it."""
     options_class: ClassVar[type[ProblemOptions]] = ProblemOptions
+    encoders: Mapping[str, TextEncoder]
+    """By feature name, the vocabularies; set by `with_encoders` once they exist."""
+
+    _not_of_data: ClassVar[tuple[str, ...]] = (
+        "name", "options", "encoders", "metrics", "finishes", "continuation_mark", "chunk_size", "output_suffix",
+    )  # fmt: skip
+    """Public attributes that a class has and that do not affect the data; all others do."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         check_overrides(cls, renamed=PROBLEM_ATTRIBUTES)
+        declared = vars(cls).get("features")
+        has_text = isinstance(declared, Mapping) and any(isinstance(one, Text) for one in declared.values())
+        if has_text and cls.options_class is ProblemOptions:
+            cls.options_class = TextOptions
 
     def __init__(self, **options: Any):
         known = [field.name for field in dataclasses.fields(self.options_class)]
@@ -77,10 +88,30 @@ class Problem(Languages, ABC):
                 )
         self.options: Any = self.options_class(**options)
         self.encoders = {}
+        declared: Any = type(self).features
+        if declared is Problem.features and type(self).encode_samples is Problem.encode_samples:
+            raise UserError(
+                f"{described(type(self))}: it declares no features; write features = {{'inputs': Text(), 'targets': "
+                f"Text()}} with features of t2t.features, or derive it from Text2Text or another base class"
+            )
+        if isinstance(declared, Mapping):
+            self.__dict__["features"] = {name: one.with_options(self.options) for name, one in declared.items()}
+            self.finishes = self.finishes or feature_of(self, TARGETS).finishes
 
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """The features of a sample by name: `targets`, and `inputs` where the problem has a source side.
+
+        A problem declares them, `features = {"inputs": Text("byte"), "targets": Label()}`, or overrides this property.
+        """
+        return {}
+
+    # === Samples ===
     @abstractmethod
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, source: Source) -> Iterator[Any]:
         """Yields the samples of a split, or of one shard of it, one at a time; all randomness is from `source.rng`.
+
+        A sample is a dict of the features' values, or a `SampleRecord` with one.
 
         Raises:
             UserError: raw data are missing or damaged, or could not be downloaded.
@@ -102,65 +133,36 @@ class Problem(Languages, ABC):
         """
         return 1
 
-    @abstractmethod
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the vocabulary of each text feature, learnt from the training samples if need be.
-
-        Features that share a vocabulary share the object.
-        """
-
-    @abstractmethod
-    def spec(self) -> ProblemSpec:
-        """Returns the features; needs the encoders."""
-
-    @abstractmethod
-    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Turns samples into arrays: token features to (length,) int32 ended by EOS_ID, labels to () int32."""
-
-    def preprocessors(self) -> Sequence[Preprocessor]:
-        """Returns the preprocessors that change each training example when it is read, in order; needs the encoders.
-
-        Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
-        """
-        return ()
-
-    def sample_filters(self) -> Sequence[SampleFilter]:
-        """Returns the filters that every training sample must pass, cheap ones first.
-
-        Raises:
-            UserError: an option asks for a filter that the problem cannot have, or that needs a missing package.
-        """
-        return ()
-
-    def duplicate_key(self) -> DuplicateKey | None:
-        """Returns the key by which duplicate training samples are found and dropped; None to keep duplicates.
-
-        Raises:
-            UserError: the samples do not have the feature to compare.
-        """
-        return None
-
-    def masking(self) -> TokenMasking | None:
-        """Returns the masking of tokens in training and evaluation examples; None, the usual case, for no masking.
-
-        It makes inputs and targets from the stored targets, so `columns` must map both to these; needs the encoders.
-        """
-        return None
+    def check_split(self, split: str) -> None:
+        """Raises UserError where the problem has no such split."""
+        if split not in self.splits:
+            raise UserError(f"split {split!r}: {self.name} has {', '.join(self.splits)}; ask for one of these")
 
     def sample_fault(self, sample: Any) -> str:
         """Returns what is wrong with a sample and what it needs, e.g. `has no 'targets'; it needs ...`.
 
         Returns an empty string if nothing is wrong. Subclasses with samples of another form override it.
         """
-        return "" if isinstance(sample, Mapping) else f"is of type {type(sample).__name__}; it must be a dict"
+        if not isinstance(sample, dict | Mapping):  # dict first: its check is the faster one
+            fault = f"is of type {type(sample).__name__}"
+        else:
+            for name, feature in self.features.items():
+                if name not in sample:
+                    fault = f"has no {name!r}"
+                    break
+                if fault := feature.fault(sample[name], name, self.encoders.get(name)):
+                    break
+            else:
+                return ""
+        needed = (f"{one.needed(self.encoders.get(name))} for {name!r}" for name, one in self.features.items())
+        return f"{fault}; it must be a dict{' with ' * bool(self.features)}{' and '.join(needed)}"
 
     def raw_text(self, sample: Sample, feature: str) -> str | None:
         """Returns a feature of a sample as the text that outputs are scored against; None if it is not text.
 
         Override it if `decode_target` formats text differently from the samples.
         """
-        value = sample.get(feature)
-        return value if isinstance(value, str) else None
+        return feature_of(self, feature).text(sample.get(feature), self.encoders.get(feature))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the user's files that the samples are read from, by their names in messages.
@@ -168,49 +170,89 @@ class Problem(Languages, ABC):
         Their digests are stored with the data, so that a changed file is noticed. Files that do not exist may be
         included.
         """
-        return {}
+        return self.options.numbered_paths("vocab_file") if isinstance(self.options, TextOptions) else {}
 
     def raw_data_of(self, split: str) -> str:
         """Returns what a split is read from, for a message."""
         return "its raw data"
 
-    def declared_spec(self) -> ProblemSpec | None:
-        """Returns the features without vocabulary sizes; needs no encoders; None if not known."""
-        return None
+    def requirements(self) -> str:
+        """Returns which raw files a user must provide and where; empty where none."""
+        return ""
 
-    def nominal_vocab_size(self, feature: str) -> int:
-        """Returns the intended vocabulary size of a text feature, before it is learnt; 0 if unknown."""
-        return 0
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """Returns the filters that every training sample must pass, cheap ones first: those that the options ask for.
 
-    def nominal_spec(self) -> ProblemSpec | None:
-        """Returns the features with nominal vocabulary sizes; needs no encoders; None if not known."""
-        declared = self.declared_spec()
-        features = dict(declared.features) if declared else {}
-        for name, feature in features.items():
-            if feature.kind in (FeatureKind.TOKENS, FeatureKind.LABEL) and not feature.vocab_size:
-                features[name] = dataclasses.replace(feature, vocab_size=self.nominal_vocab_size(name))
-                if not features[name].vocab_size:
-                    return None
-        return dataclasses.replace(declared, features=features) if declared else None
+        Raises:
+            UserError: an option asks for a filter that the problem cannot have, or that needs a missing package.
+        """
+        if not isinstance(self.options, FilterOptions):
+            return ()
+        languages = {INPUTS: self.source_language, TARGETS: self.target_language}
+        return tuple(text_filters(self.options, free_texts(self), languages))
 
-    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "Problem":
+    def duplicate_key(self) -> DuplicateKey | None:
+        """Returns the key by which duplicate training samples are found and dropped; None to keep duplicates.
+
+        Raises:
+            UserError: the samples do not have the feature to compare.
+        """
+        if not isinstance(self.options, FilterOptions):
+            return None
+        return text_duplicate_key(self.options, {name: one.spec() for name, one in self.features.items()})
+
+    # === Encoding ===
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of each text feature, learned from the training samples if need be.
+
+        Features that share a vocabulary share the object.
+        """
+        return build_encoders(self, source)
+
+    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> Self:
         """Gives the problem its vocabularies and returns it; texts then spell no tags that it adds itself."""
-        self.encoders = self.reserve_tags(encoders)
+        self.encoders = self.languages.reserve_tags(encoders)
         return self
 
+    def spec(self) -> ProblemSpec:
+        """Returns the features; needs the encoders."""
+        features = {name: feature.spec(self.encoders.get(name)) for name, feature in self.features.items()}
+        return ProblemSpec(name=self.name, features=features, shared_vocabulary=share_ids(self.features, self.encoders))
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Turns samples into arrays: token features to (length,) int32 ended by EOS_ID, labels to () int32."""
+        columns = {
+            name: feature.encode([sample[name] for sample in samples], self.encoders.get(name))
+            for name, feature in self.features.items()
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Returns the preprocessors that change each training example when it is read, in order; needs the encoders.
+
+        Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
+
+        Raises:
+            UserError: the option `subword_sampling` is set, and no vocabulary has pieces that can be sampled.
+        """
+        alpha = getattr(self.options, "subword_sampling", 0.0)
+        if not alpha:
+            return ()
+        texts = [name for name, feature in self.features.items() if isinstance(feature, Text)]
+        pieces = [name for name in texts if self.encoders[name].kind == "sentencepiece"]
+        samplers = {name: SubwordSampler(self.encoders[name]) for name in pieces or texts}
+        return (SubwordSampling(features=tuple(samplers), samplers=samplers, alpha=alpha),)
+
+    # === Outputs ===
     def decode_input(self, ids: Any) -> str:
         """Returns the text of the ids of an input, without its language's tag or code; empty if inputs are not text."""
         if INPUTS not in self.encoders:
             return ""
-        return self.encoders[INPUTS].decode(ids[len(self.language_marks().input_start) :])
+        return self.encoders[INPUTS].decode(ids[len(self.languages.marks().input_start) :])
 
     def decode_target(self, ids: Any) -> str:
         """Returns the readable text of the ids that a model outputs."""
-        return self.join_words(self.encoders["targets"].decode(ids))
-
-    def join_words(self, text: str) -> str:
-        """Joins each piece that ends in `continuation_mark` with the next one."""
-        return re.sub(re.escape(self.continuation_mark) + "( |$)", "", text) if self.continuation_mark else text
+        return feature_of(self, TARGETS).decode(ids, self.encoders.get(TARGETS))
 
     def read_target(self, text: str, source: str | None = None) -> str:
         """Returns a given output, as `finish` leaves it, as the text that the vocabulary encodes.
@@ -222,20 +264,9 @@ class Problem(Languages, ABC):
         Raises:
             UserError: it is no output for this input.
         """
-        return text
+        return feature_of(self, TARGETS).read_output(text, source)
 
-    def read_input(self, path: Path) -> np.ndarray:
-        """Returns the input in a file as a model reads it, where inputs are recordings or images.
-
-        Raises:
-            UserError: the inputs are not read from files, or the file is missing or damaged.
-        """
-        raise UserError(
-            f"{path}: inputs of {self.name} are not read from files; decode a split of generated data, or give arrays "
-            f"to translate_ids"
-        )
-
-    finishes: ClassVar[bool] = False
+    finishes: bool = False
     """Whether `finish` changes outputs or reads the input; one that only marks outputs as repaired leaves it False."""
 
     def finish(self, source: str, output: str) -> Finished:
@@ -245,7 +276,7 @@ class Problem(Languages, ABC):
             source: the input as text; may be empty unless `finishes`.
             output: the output as `decode_target` gives it.
         """
-        return Finished(output)
+        return feature_of(self, TARGETS).finish(source, output, self.encoders.get(TARGETS))
 
     def constraint(self, source: str) -> OutputConstraint | None:
         """Returns the constraint on the output for an input, see `docs/constraints.md`; None to allow any output.
@@ -256,22 +287,13 @@ class Problem(Languages, ABC):
         Args:
             source: the input as text, without a language's tag; empty if inputs are not text.
         """
-        return None
+        return feature_of(self, TARGETS).constraint(source, self.encoders.get(TARGETS))
 
-    output_suffix: ClassVar[str] = ""
-    """Suffix of the file that an output can be written to, e.g. `.wav`; empty if outputs are only text."""
-
-    def target_shape(self) -> tuple[int, int, int] | None:
-        """Returns (height, width, channels) of the images that the problem generates; None if it generates none."""
-        return None
-
-    def output_file(self, output: str) -> bytes:
-        """Returns the content of the file of an output; only for problems with an `output_suffix`.
-
-        Args:
-            output: as `decode_target` gives it.
-        """
-        raise NotImplementedError
+    # === Relations to other problems ===
+    @property
+    def languages(self) -> Languages:
+        """The marks of languages in the ids of texts."""
+        return Languages(self)
 
     @property
     def stored(self) -> "Problem":
@@ -279,31 +301,85 @@ class Problem(Languages, ABC):
         return self
 
     @property
-    def cut_length(self) -> int:
-        """Length in ids above which texts without inputs are cut into equal parts; 0 to cut none.
-
-        Each part is an example; the last one has the end of sequence.
-        """
-        return 0
-
-    @property
     def columns(self) -> dict[str, str] | None:
         """Feature name to the name it is stored under; None where they are the same."""
         return None
 
-    @property
-    def data_name(self) -> str:
-        """Name of the generated data."""
-        return self.stored.name
+    def masking(self) -> TokenMasking | None:
+        """Returns the masking of tokens in training and evaluation examples; None, the usual case, for no masking.
 
-    def requirements(self) -> str:
-        """Returns which raw files a user must provide and where; empty where none."""
-        return ""
+        It makes inputs and targets from the stored targets, so `columns` must map both to these; needs the encoders.
+        """
+        return None
 
-    def check_split(self, split: str) -> None:
-        """Raises UserError where the problem has no such split."""
-        if split not in self.splits:
-            raise UserError(f"split {split!r}: {self.name} has {', '.join(self.splits)}; ask for one of these")
+    # === Called by their names in worker processes ===
+    def _draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
+        return draw_text(self, names, source, most_bytes)
+
+    def _labels_of_shard(self, name: str, source: Source) -> tuple[list[str], int]:
+        return labels_of_shard(self, name, source)
 
 
-__all__ = ["DEV", "TEST", "TRAIN", "Problem", "ProblemOptions", "Sample", "Source"]
+def feature_of(problem: Problem, name: str) -> Feature:
+    """Returns a feature of a problem; of one that declares none but overrides the methods, a feature without settings.
+
+    Mixtures and problems without that side have such a feature, too.
+    """
+    return problem.features.get(name) or Feature()
+
+
+def read_input(problem: Problem, path: Path) -> np.ndarray:
+    """Returns the input in a file as a model reads it, where inputs are recordings or images.
+
+    Raises:
+        UserError: the inputs are not read from files, or the file is missing or damaged.
+    """
+    content = feature_of(problem, INPUTS).read_file(path)
+    if content is None:
+        raise UserError(
+            f"{path}: inputs of {problem.name} are not read from files; decode a split of generated data, or give "
+            f"arrays to translate_ids"
+        )
+    return content
+
+
+def declared_spec(problem: Problem) -> ProblemSpec | None:
+    """Returns the features without the sizes of vocabularies that are not known yet; None if they are not declared."""
+    if TARGETS not in problem.features:
+        return None
+    features = {name: feature.spec() for name, feature in problem.features.items()}
+    return ProblemSpec(name=problem.name, features=features)
+
+
+def nominal_spec(problem: Problem) -> ProblemSpec | None:
+    """Returns the features with the intended sizes of vocabularies that are yet to be learned; None if not known.
+
+    Raises:
+        UserError: the problem is a variant that swaps or copies what is not text.
+    """
+    stored = problem.stored
+    known = known_encoders(stored)
+    found = {name: feature.nominal_spec(known.get(name)) for name, feature in stored.features.items()}
+    specs = {name: spec for name, spec in found.items() if spec is not None}
+    if TARGETS not in specs or len(specs) < len(found):
+        return None
+    if problem.columns is not None:
+        check_texts(problem, problem.columns.values(), [name for name, spec in specs.items() if spec.vocab_size])
+    columns = problem.columns or {name: name for name in specs}
+    used = {column: stored.features[column] for column in columns.values()}
+    features = {name: specs[column] for name, column in columns.items()}
+    shared = len(used) < len(columns) or share_ids(used, known)
+    return ProblemSpec(name=problem.name, features=features, shared_vocabulary=shared)
+
+
+def check_texts(problem: Problem, needed: Iterable[str], found: Container[str]) -> None:
+    """Raises UserError for a variant of a problem without some text features (or classes) to swap or copy."""
+    for name in needed:
+        if name not in found:
+            raise UserError(
+                f"problem {problem.name}: {problem.stored.name} has no text feature {name!r} to swap or copy; "
+                f"use {problem.stored.name} itself"
+            )
+
+
+__all__ = ["DEV", "TEST", "TRAIN", "Finished", "Problem", "ProblemOptions", "Sample", "Source"]

@@ -47,6 +47,7 @@ class Cifar(Image2Class):
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (cifar.SIDE, cifar.SIDE, 3)
+    _not_of_data = ("places",)
     places: ClassVar[Sequence[str]] = ()
     """Folders and archives of the original files."""
     files: ClassVar[dict[str, Sequence[str]]] = {}

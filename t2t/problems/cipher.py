@@ -53,16 +53,20 @@ class AlgorithmicCipherShift200(Cipher):
 
 
 @register_problem("algorithmic_cipher_vigenere5")
-class AlgorithmicCipherVigenere5(AlgorithmicCipherShift5):
+class AlgorithmicCipherVigenere5(Cipher):
     """Vigenere cipher of 5 symbols, key 1 3: `0 1 4` -> `4 3 3`."""
 
+    symbols = vocabulary = FEW
+    weights = AlgorithmicCipherShift5.weights
     key = (1, 3)
     train_length, dev_length = 200, 400
 
 
 @register_problem("algorithmic_cipher_vigenere200")
-class AlgorithmicCipherVigenere200(AlgorithmicCipherShift200):
+class AlgorithmicCipherVigenere200(Cipher):
     """Vigenere cipher of 200 symbols, key 1 3."""
 
+    symbols = vocabulary = MANY
+    weights = AlgorithmicCipherShift200.weights
     key = (1, 3)
     train_length, dev_length = 200, 400

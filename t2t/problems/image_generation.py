@@ -9,102 +9,67 @@ includes the few bits of the end of sequence. Sources and licences: those of the
 Intensities as the words of a sequence: van den Oord et al. 2016, "Pixel recurrent neural networks" (arXiv:1601.06759).
 """
 
-import copy
-import random
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from t2t.problems.array_inputs import MadeOfImages
-from t2t.problems.base import Finished, Problem, Sample, Source
+from t2t.features.feature import Feature
+from t2t.features.image import ImageCodes, intensities_text
+from t2t.features.text import Text
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import Sample, Source
 from t2t.problems.cifar import ImageCifar10
-from t2t.problems.formats.images import png_file
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.options import ProblemOptions
-from t2t.problems.text_problems import TextProblem
+from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS
-from t2t.specs.features import ProblemSpec
-from t2t.text.encoder import TextEncoder
-from t2t.text.token import TokenEncoder
-
-INTENSITIES = tuple(map(str, range(256)))
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 
-def intensities_text(image: np.ndarray) -> str:
-    """Returns the intensities of an image (H, W, C) uint8 as words: row by row, pixel by pixel."""
-    return " ".join(map(str, np.ravel(image).tolist()))
+class ClassToImage(Text2Text):
+    """Class to image: an image classification problem in reverse."""
 
-
-class ImageTargets(TextProblem):
-    """The target side of problems that generate images; samples have `intensities_text` as `targets`."""
-
-    text_features: tuple[str, ...] = (TARGETS,)
+    images: ClassVar[type[Image2Class]]
+    """The problem whose samples are used."""
+    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     vocab_kind = "token"
     shared_vocabulary = False
     metrics = ("neg_log_perplexity", "accuracy", "bits_per_dim")
     options_class = ProblemOptions
-    chunk_size = 32
-    output_suffix = ".png"
 
     def __init__(self, **options: Any):
-        Problem.__init__(self, **options)  # the vocabularies have no options
-        # Every image is kept: the limit is their size, end of sequence included.
-        self.max_length = int(np.prod(self.target_shape())) + 1
+        super().__init__(**options)
+        self.max_length = math.prod(self.images.image_shape) + 1  # of an image and its end of sequence: all are kept
 
-    def target_shape(self) -> tuple[int, int, int]:
-        """Returns (height, width, channels) of the generated images."""
-        raise NotImplementedError
-
-    @property
-    def vocab_features(self) -> tuple[str, ...]:
-        """None: all vocabularies are fixed."""
-        return ()
-
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the intensities."""
-        return {TARGETS: TokenEncoder(INTENSITIES)}
-
-    def nominal_spec(self) -> ProblemSpec:
-        """The real features: the vocabularies are fixed."""
-        return copy.copy(self).with_encoders(self.build_encoders(Source(Path(), random.Random()))).spec()
-
-    def finish(self, source: str, output: str) -> Finished:
-        """Returns the output unchanged; it counts as repaired if `output_file` has to fill, cut or replace."""
-        words = output.split()
-        return Finished(output, len(words) != int(np.prod(self.target_shape())) or not all(map(str.isdecimal, words)))
-
-    def output_file(self, output: str) -> bytes:
-        """Returns a PNG file of an output's intensities; surplus ones are dropped, missing and unknown ones are 0."""
-        image = np.zeros(self.target_shape(), np.uint8)
-        # An unknown one keeps its place, otherwise all that follow would be shifted.
-        written = [int(word) if word.isdecimal() else 0 for word in output.split()[: image.size]]
-        image.ravel()[: len(written)] = written
-        return png_file(image)
-
-
-class ClassToImage(MadeOfImages, ImageTargets):
-    """Class to image: an image classification problem in reverse."""
-
-    text_features: tuple[str, ...] = (INPUTS, TARGETS)
-
-    def target_shape(self) -> tuple[int, int, int]:
-        """That of the images."""
-        return self.images.image_shape
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """The words of the classes' names, if the problem has inputs, and the intensities."""
+        words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
+        known = {INPUTS: Text(words=tuple(words), shared=False), TARGETS: ImageCodes(shape=self.images.image_shape)}
+        return {name: known[name] for name in self.text_features}
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields each image of a split, with its class if the problem has inputs."""
-        for sample in self.made_of().generate_samples(split, source):
+        for sample in images_of(self).generate_samples(split, source):
             known = {INPUTS: sample[TARGETS], TARGETS: intensities_text(sample[INPUTS])}
             yield {name: known[name] for name in self.text_features}
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the words of the classes' names, and the intensities."""
-        words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
-        known = {INPUTS: TokenEncoder(words)} | super().build_encoders(source)
-        return {name: known[name] for name in self.text_features}
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of the images."""
+        return images_of(self).raw_files(tmp_dir)
+
+    def requirements(self) -> str:
+        """Returns what the images need."""
+        return images_of(self).requirements()
+
+
+def images_of(problem: Any) -> Image2Class:
+    """Returns the problem of a problem's `images`, under the name of that problem for messages."""
+    images: Image2Class = problem.images()
+    images.name = problem.name
+    return images
 
 
 @register_problem

@@ -13,16 +13,18 @@ Source: Russakovsky et al. 2015, "ImageNet Large Scale Visual Recognition Challe
 Licence: for non-commercial research, as its terms state.
 """
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from t2t.features.feature import Feature
+from t2t.features.label import Label
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, class_names, count_tfds_shards, read_tfds
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
-from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
@@ -43,9 +45,10 @@ class ImageImagenet(Image2Class):
         """Returns the classes as TensorFlow Datasets names them."""
         return {TARGETS: LabelEncoder(class_names(self.name, _DATASET, "label", source))}
 
-    def declared_spec(self) -> ProblemSpec:
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
         """An image and one of a thousand classes."""
-        return self._with_inputs(self._spec_of(_CLASSES))
+        return {**super().features, TARGETS: Label(count=_CLASSES)}
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of files of a split in TensorFlow Datasets."""

@@ -34,7 +34,7 @@ from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.problems.line_shards import blocks_to_read, count_blocks
-from t2t.problems.split_files import FilesAndTextOptions, SplitFiles
+from t2t.problems.split_files import FilesAndTextOptions, NamedFiles
 from t2t.problems.text_problems import Text2Self
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
@@ -61,7 +61,7 @@ class LanguagemodelFilesOptions(FilesAndTextOptions):
 
 
 @register_problem("languagemodel_files")
-class LanguagemodelFiles(SplitFiles, Text2Self):
+class LanguagemodelFiles(NamedFiles, Text2Self):
     """Your own text, given by --train_file and --dev_file: a text a line, empty lines left out; long ones are cut."""
 
     line_form = "a text"
@@ -146,9 +146,10 @@ class LanguagemodelWikitext103(Wikitext):
 
 
 @register_problem("languagemodel_wikitext103_characters")
-class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
+class LanguagemodelWikitext103Characters(Wikitext):
     """Articles of Wikipedia (WikiText-103, 540 million bytes)."""
 
+    folder, vocab_size = LanguagemodelWikitext103.folder, LanguagemodelWikitext103.vocab_size
     vocab_kind, max_length = "byte", 4096
 
 

@@ -38,6 +38,7 @@ class IdxImages(Image2Class):
 
     splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     image_shape = (28, 28, 1)
+    _not_of_data = ("folders", "instead")
     folders: ClassVar[Sequence[str]] = ()
     """Folders under `--tmp_dir` in which the files are looked for."""
     dataset: ClassVar[str] = ""

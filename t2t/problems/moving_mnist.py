@@ -17,19 +17,22 @@ overlap. They draw the angle and the length of a velocity; here the velocities a
 no digit moves along a wall. Images and licence are those of MNIST, see `mnist`.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import ClassVar
 
 import numpy as np
 
-from t2t.problems.array_inputs import MadeOfImages, Video2Class, VideoInputs
+from t2t.features.feature import Feature
+from t2t.features.image import Video, intensities_text, resized
+from t2t.problems.array_inputs import Image2Class, Video2Class
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.images import resized
-from t2t.problems.image_generation import ImageTargets, intensities_text
+from t2t.problems.image_generation import ClassToImage, images_of
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 SIDE, DIGIT_SIDE = 28, 14
 """Side in pixels of a frame, and of a digit in it, which is half as large as in MNIST."""
@@ -74,23 +77,16 @@ def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames:
     return clip
 
 
-class MovingMnist(MadeOfImages, VideoInputs):
-    """The input side of both problems: a clip of one digit for each of MNIST's images."""
-
-    images = ImageMnist
-    image_shape = (SIDE, SIDE, 1)
-    fewest_frames: ClassVar[int]
-    most_frames: ClassVar[int]
-    """Range of the number of input frames; all numbers in it are equally likely."""
-
-    def clips(self, split: str, source: Source) -> Iterator[tuple[str, str, np.ndarray]]:
-        """Yields the digit, its direction in the first frame, and a clip with one frame more than the inputs have."""
-        for sample in self.made_of().generate_samples(split, source):
-            digit = resized(sample[INPUTS], DIGIT_SIDE, DIGIT_SIDE)
-            frames = source.rng.randint(self.fewest_frames, self.most_frames) + 1
-            starts = (source.rng.uniform(0, SIDE - DIGIT_SIDE), source.rng.uniform(0, SIDE - DIGIT_SIDE))
-            velocities = (_velocity(source.rng), _velocity(source.rng))
-            yield sample[TARGETS], direction_of(velocities), moving(digit, SIDE, starts, velocities, frames)
+def clips(
+    problem: "MovingMnistClass | MovingMnistNext", split: str, source: Source
+) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yields the digit, its direction in the first frame, and a clip with one frame more than the inputs have."""
+    for sample in images_of(problem).generate_samples(split, source):
+        digit = resized(sample[INPUTS], DIGIT_SIDE, DIGIT_SIDE)
+        frames = source.rng.randint(problem.fewest_frames, problem.most_frames) + 1
+        starts = (source.rng.uniform(0, SIDE - DIGIT_SIDE), source.rng.uniform(0, SIDE - DIGIT_SIDE))
+        velocities = (_velocity(source.rng), _velocity(source.rng))
+        yield sample[TARGETS], direction_of(velocities), moving(digit, SIDE, starts, velocities, frames)
 
 
 def direction_of(velocities: Pair) -> str:
@@ -103,30 +99,50 @@ def _velocity(rng: Random) -> float:
     return rng.choice((-1, 1)) * rng.uniform(SLOWEST, FASTEST)
 
 
-class MovingMnistClass(MovingMnist, Video2Class):
+class MovingMnistClass(Video2Class):
     """Clip to the digit and the direction in which it starts, 40 classes."""
 
+    images: ClassVar[type[Image2Class]] = ImageMnist
+    """The problem whose images move."""
+    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
+    image_shape = (SIDE, SIDE, 1)
     class_labels = tuple(f"{digit} {direction}" for digit in range(10) for direction in DIRECTIONS)
-    fewest_frames, most_frames = 6, 10
+    fewest_frames: ClassVar[int] = 6
+    most_frames: ClassVar[int] = 10
+    """Range of the number of input frames; all numbers in it are equally likely."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields a clip of each image of a split, with its class."""
-        for digit, direction, clip in self.clips(split, source):
+        for digit, direction, clip in clips(self, split, source):
             yield {INPUTS: clip[:-1], TARGETS: f"{digit} {direction}"}
 
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of the images."""
+        return images_of(self).raw_files(tmp_dir)
 
-class MovingMnistNext(MovingMnist, ImageTargets):
+    def requirements(self) -> str:
+        """Returns what the images need."""
+        return images_of(self).requirements()
+
+
+class MovingMnistNext(ClassToImage):
     """Clip to its next frame, 784 intensities."""
 
-    fewest_frames = most_frames = 4
+    images: ClassVar[type[Image2Class]] = ImageMnist
+    text_features = (TARGETS,)
+    image_shape = (SIDE, SIDE, 1)
+    image_fit = "squash"
+    fewest_frames: ClassVar[int] = 4
+    most_frames: ClassVar[int] = 4
 
-    def target_shape(self) -> tuple[int, int, int]:
-        """That of a frame."""
-        return self.image_shape
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A clip and the intensities of a frame."""
+        return {INPUTS: Video(self.image_shape, self.image_fit), **super().features}
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields a clip of each image of a split, and the frame after it."""
-        for _, _, clip in self.clips(split, source):
+        for _, _, clip in clips(self, split, source):
             yield {INPUTS: clip[:-1], TARGETS: intensities_text(clip[-1])}
 
 

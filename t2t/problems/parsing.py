@@ -15,25 +15,20 @@ Outputs are converted to trees over exactly the words of the input; these trees 
 import contextlib
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.problems.base import Finished, Sample, Source
-from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.text_filters import text_filters
+from t2t.features.feature import Feature
+from t2t.features.text import Text
+from t2t.features.tree import Tree
+from t2t.features.treebank.reading import read_samples
+from t2t.problems.base import Sample, Source
 from t2t.problems.options import file_option
-from t2t.problems.text_problems import TextOptions, TextProblem
-from t2t.problems.treebank.linearisation import is_end, restored, words_of
-from t2t.problems.treebank.reading import has_two_uses, labels_of_output, main_uses, read_samples, uses_as_known
+from t2t.problems.text_problems import Text2Text, TextOptions
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
-from t2t.specs.features import ProblemSpec
-from t2t.text.encoder import TextEncoder
-from t2t.text.token import TokenEncoder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,41 +39,28 @@ class ParsingOptions(TextOptions):
     """Keeps traces, empty elements and function tags in the trees."""
 
 
-class Parsing(TextProblem):
+class Parsing(Text2Text):
     """Base class of parsing problems: pieces of words as inputs, a word list of labels for targets."""
 
     options_class = ParsingOptions
     shared_vocabulary = False
     vocab_size = 16_384
     nominal_labels = 128
-    """About the number of labels in a treebank without function tags, ends of phrases included; see `nominal_spec`."""
+    """About the number of labels in a treebank without function tags, ends of phrases included."""
     max_length = 512
     single_spaces = True
+    finishes = True
     metrics = (
         "bracket_f1_gold_tags", "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match",
         "bracket_tagging_accuracy", "bracket_errors",
     )  # fmt: skip
-    finishes = True
 
-    def nominal_vocab_size(self, feature: str) -> int:
-        """The size of the vocabulary of pieces, or of labels."""
-        return self.nominal_labels if feature == TARGETS else super().nominal_vocab_size(feature)
-
-    def word_starts(self, feature: str) -> str:
-        """Returns which ids begin words: in sentences, as given by their vocabulary; in trees, the tags."""
-        encoder = self.encoders[feature]
-        if feature == INPUTS:
-            return encoder.word_starts()
-        tags = set(tree_labels(encoder).tags)
-        return "".join(str(int(label in tags)) for label in range(encoder.vocab_size))
-
-    def nominal_spec(self) -> ProblemSpec | None:
-        """As for other problems, with word starts as if each id began a word."""
-        spec = super().nominal_spec()
-        if spec is None:
-            return None
-        features = {name: dataclasses.replace(f, word_starts="1" * f.vocab_size) for name, f in spec.features.items()}
-        return dataclasses.replace(spec, features=features)
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A sentence and its tree."""
+        words = Text(self.vocab_kind, self.vocab_size, shared=False, single_spaces=True, tells_words=True,
+                     sample_bytes=self.vocab_sample_bytes)  # fmt: skip
+        return {INPUTS: words, TARGETS: Tree(size=self.nominal_labels).with_options(self.options)}
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files of a split, in order.
@@ -107,77 +89,6 @@ class Parsing(TextProblem):
         if encoder is not None:
             known = {encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)}
         return read_samples(files, source.tally, self.options.keep_annotations, known)
-
-    @property
-    def vocab_features(self) -> tuple[str, ...]:
-        """The sentences: that of the labels lists those of the trees."""
-        return (INPUTS,)
-
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Learns the pieces of words from the sentences, or reads the given ones; lists the labels of all splits.
-
-        No label is left out: a word list cannot spell unknown labels, and a tree with one could not be written. But a
-        label is either of phrases or of words; trees with the rarer use are skipped.
-        """
-        label_list, names = self._label_list(source), self.vocab_features
-        known = self._fixed_encoders(names) or {INPUTS: self._learn(names, source)}
-        return {**known, TARGETS: label_list}
-
-    def sample_filters(self) -> Sequence[SampleFilter]:
-        """The filters of the sentence that the options ask for; labels of trees are not its words.
-
-        Raises:
-            UserError: a filter needs two texts.
-        """
-        return tuple(text_filters(self.options, (INPUTS,), {INPUTS: self.source_language}))
-
-    def _label_list(self, source: Source) -> TokenEncoder:
-        """Returns the labels of the training trees, most frequent first, then those that only other splits have."""
-        counts = self._count_labels(source)
-        total = sum(counts.values(), Counter())
-        if has_two_uses(total):
-            counts = self._count_labels(source, main_uses(total))
-        train = counts.pop(TRAIN)
-        if not train:
-            raise UserError(f"problem {self.name}: the training trees have no label; check the files")
-        others = set().union(*counts.values()) - set(train)
-        return TokenEncoder([*sorted(train, key=lambda label: (-train[label], label)), *sorted(others)])
-
-    def _count_labels(self, source: Source, known: Container[str] | None = None) -> dict[str, Counter[str]]:
-        """Counts labels and ends of phrases by split, in trees that `uses_as_known` if that is given."""
-        counts: dict[str, Counter[str]] = {split: Counter() for split in self.splits}
-        for split, of_split in counts.items():
-            for sample in self.generate_samples(split, Source(source.tmp_dir, source.rng)):
-                if known is None or uses_as_known(sample[TARGETS], known):
-                    of_split.update(sample[TARGETS].split())
-        return counts
-
-    def finish(self, source: str, output: str) -> Finished:
-        """Returns a tree in brackets over exactly the words of the source, whatever labels the output has."""
-        words = words_of(source)
-        if not words:
-            return Finished("")
-        encoder = self.encoders[TARGETS]
-        phrases = {encoder.piece(begin) for begin, _ in tree_labels(encoder).phrases}
-        tree = restored(words, output, phrases)
-        return Finished(str(tree), tree.repaired)
-
-    def read_target(self, text: str, source: str | None = None) -> str:
-        """Returns the labels of a tree in brackets; labels stay as they are."""
-        return labels_of_output(text, source, self.options.keep_annotations) if text.lstrip().startswith("(") else text
-
-    def constraint(self, source: str) -> TreeConstraint:
-        """Constrains the output to the labels of a tree over exactly the words of the source."""
-        return TreeConstraint(tree_labels(self.encoders[TARGETS]), len(words_of(source)))
-
-
-@functools.lru_cache(maxsize=8)
-def tree_labels(encoder: TextEncoder) -> TreeLabels:
-    """Returns the labels of a vocabulary: those with an end (`/NP`) in it are of phrases, the others are tags."""
-    ids = {encoder.piece(number): number for number in range(UNK_ID + 1, encoder.vocab_size)}
-    phrases = {ids[piece[1:]]: number for piece, number in ids.items() if is_end(piece) and piece[1:] in ids}
-    others = {number for piece, number in ids.items() if is_end(piece)} | phrases.keys()
-    return TreeLabels(tuple(number for number in ids.values() if number not in others), tuple(phrases.items()))
 
 
 @register_problem

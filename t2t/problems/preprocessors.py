@@ -70,7 +70,7 @@ class RandomResizedCrop(Preprocessor):
         return {name: self._cropped(image, rng) for name, image in example.items()}
 
     def _cropped(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        from t2t.problems.formats.images import resized  # Pillow, which problems without images do not need
+        from t2t.features.image import resized  # Pillow, which problems without images do not need
 
         rows, columns = image.shape[:2]
         for _ in range(10):

@@ -1,4 +1,7 @@
-"""The argument of a sample generator: raw files, random generator, counters, and the shard that it is to yield."""
+"""What a sample generator gets and yields.
+
+It gets raw files, a random generator, counters, and the shard that it is to yield; it yields samples.
+"""
 
 import contextlib
 import dataclasses
@@ -6,12 +9,29 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.file_marks import remembered
 from t2t.files.trust import read_sealed, write_sealed
+
+Sample = dict[str, Any]
+"""One example before encoding: feature name to string, number or array."""
+
+
+class SampleRecord(NamedTuple):
+    """A sample, and what generation knows of it besides. Problems may yield one in place of a sample."""
+
+    features: Sample
+    score: float | None = None
+    """Of a training pair, from a file of scores; None without one."""
+    copies: int = 1
+    """How many times a training sample is written."""
+    is_filtered: bool = False
+    """Whether the filters have been applied already, with the result `dropped`."""
+    dropped: str | None = None
+    """Why the sample is left out; None to keep it."""
 
 
 def _no_progress(what: str, read: int) -> None:

@@ -19,60 +19,58 @@ from t2t.errors import UserError
 from t2t.files.paths import address_of
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.classify_files import LabelledFiles
+from t2t.problems.classify_files import check_label
 from t2t.problems.line_shards import RECORDINGS_PER_SHARD
-from t2t.problems.split_files import FilesOptions, Line, SplitFiles
+from t2t.problems.split_files import FilesOptions, Line, NamedFiles
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
 
-class ListedRecordings(SplitFiles):
-    """Files with lines that name a recording, followed by its text or class."""
+def recordings(problem: NamedFiles, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
+    """Yields the position of each line, the path of the recording that it names and the text or class after it.
 
-    _shard_lines = RECORDINGS_PER_SHARD
+    Raises:
+        UserError: a recording does not exist, or see `columns_of`.
+    """
+    for line, name, said in problem.columns_of(split, source):
+        recording = line.path.parent / name
+        if not os.path.isfile(recording):  # it may be no path but a text, longer than `Path.is_file` takes
+            raise _missing(problem, line, recording)
+        yield line, recording, said
 
-    def recordings(self, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
-        """Yields the position of each line, the path of the recording and the text or class.
 
-        Raises:
-            UserError: a recording does not exist, or see `columns_of`.
-        """
-        for place, name, said in self.columns_of(split, source):
-            recording = place.path.parent / name
-            if not os.path.isfile(recording):  # it may be no path but a text, longer than `Path.is_file` takes
-                raise self._missing(place, recording)
-            yield place, recording, said
-
-    def _missing(self, place: Line, recording: Path) -> UserError:
-        if not address_of(recording):
-            return self.line_error(place, f"names {recording}, which is not there")
-        return UserError(
-            f"{place.path}, line {place.number:,}, names {recording}, which is not on this machine; of an object "
-            f"store, the lists and all of --tmp_dir are downloaded; give --tmp_dir={place.path.parent}"
-        )
+def _missing(problem: NamedFiles, line: Line, recording: Path) -> UserError:
+    if not address_of(recording):
+        return problem.line_error(line, f"names {recording}, which is not there")
+    return UserError(
+        f"{line.path}, line {line.number:,}, names {recording}, which is not on this machine; of an object "
+        f"store, the lists and all of --tmp_dir are downloaded; give --tmp_dir={line.path.parent}"
+    )
 
 
 @register_problem
-class SpeechFiles(ListedRecordings, Speech2Text):
+class SpeechFiles(NamedFiles, Speech2Text):
     """Your own recordings to text, given by --train_file and --dev_file: lines of path TAB transcript."""
 
+    _shard_lines = RECORDINGS_PER_SHARD
     line_form = "the path of a recording, a TAB and what is said in it"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the recordings of a split, in the order of the files; see `recordings`."""
-        for _, path, text in self.recordings(split, source):
+        for _, path, text in recordings(self, split, source):
             yield {INPUTS: path, TARGETS: text}
 
 
 @register_problem
-class SpeechClassifyFiles(ListedRecordings, LabelledFiles, Audio2Class):
+class SpeechClassifyFiles(NamedFiles, Audio2Class):
     """Your own recordings to your own classes, given by --train_file and --dev_file: lines of path TAB class."""
 
+    _shard_lines = RECORDINGS_PER_SHARD
     line_form = "the path of a recording, a TAB and its class"
     options_class = FilesOptions
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the recordings of a split, in the order of the files; see `recordings` and `check_label`."""
-        for place, path, label in self.recordings(split, source):
-            self.check_label(place, label)
+        for line, path, label in recordings(self, split, source):
+            check_label(self, line, label)
             yield {INPUTS: path, TARGETS: label}

@@ -33,6 +33,14 @@ class FilesAndTextOptions(FilesOptions, TextOptions):
     """The files of each split, and the vocabulary of their text."""
 
 
+class Line(NamedTuple):
+    """The position of a line in a file."""
+
+    path: Path
+    number: int
+    """Counted from 1."""
+
+
 class NamedFiles(Problem):
     """Problems whose options name the files. As a base class, list it before the one that defines the samples.
 
@@ -46,6 +54,10 @@ class NamedFiles(Problem):
 
     file_sides: ClassVar[tuple[str, ...]] = ("file",)
     """Sides of a split, each with an option `--<split>_<side>`."""
+    line_form: ClassVar[str] = ""
+    """What a line must be, for messages."""
+    options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
+    _not_of_data: ClassVar[tuple[str, ...]] = ("line_form", "file_sides")
     _shard_lines: ClassVar[int | None] = None  # lines per shard, if they stand for something larger than text
 
     def __init__(self, **options: Any):
@@ -106,10 +118,11 @@ class NamedFiles(Problem):
         return self.files_of(split)
 
     def requirements(self) -> str:
-        """Describes the flags that name the files."""
+        """Describes the flags that name the files, and the form of a line."""
         needed = ", ".join(f"{flag}=FILE" for flag in self._files(_NEEDED))
         tests = " and ".join(f"{flag}=FILE" for flag in self._files((TEST,)))
-        return f"{needed}, and if there is a test set {tests}"
+        form = f"; a line is {self.line_form}" if self.line_form else ""
+        return f"{needed}, and if there is a test set {tests}{form}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files by the names of their options, numbered if an option names several."""
@@ -156,22 +169,6 @@ class NamedFiles(Problem):
                 f"{'found ' + ', '.join(named) if named else 'no file was named'}; it needs {self.requirements()}"
             )
 
-
-class Line(NamedTuple):
-    """The position of a line in a file."""
-
-    path: Path
-    number: int
-    """Counted from 1."""
-
-
-class SplitFiles(NamedFiles):
-    """Reads the lines of a split's files."""
-
-    line_form: ClassVar[str] = ""
-    """What a line must be, for messages."""
-    options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
-
     def lines(self, split: str, source: Source) -> Iterator[tuple[Line, str]]:
         """Yields the position and the text of each line of a split, or of one shard of it; skips empty lines.
 
@@ -198,7 +195,3 @@ class SplitFiles(NamedFiles):
     def line_error(self, place: Line, found: str) -> UserError:
         """Returns an error about one line."""
         return UserError(f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file")
-
-    def requirements(self) -> str:
-        """Describes the flags that name the files, and the form of a line."""
-        return f"{super().requirements()}; a line is {self.line_form}"

@@ -17,15 +17,14 @@ from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import pair_lines
 from t2t.hparams.field import param
-from t2t.problems.base import Sample, Source
 from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.scores import SCORE, parse_score, score_filter
-from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
+from t2t.problems.filters.scores import parse_score, score_filter
+from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
 from t2t.problems.line_shards import Blocks
 from t2t.problems.options import file_option
+from t2t.problems.source import Sample, SampleRecord, Source
 from t2t.problems.split_files import NamedFiles
-from t2t.problems.text_problems import TextOptions
-from t2t.problems.translation import Translation
+from t2t.problems.text_problems import Text2Text, TextOptions
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 
@@ -67,10 +66,11 @@ class TextFilesOptions(TextOptions):
 
 
 @register_problem("text2text_files")
-class Text2TextFiles(NamedFiles, Translation):
+class Text2TextFiles(NamedFiles, Text2Text):
     """Your own two text files, given by --train_source, --train_target, --dev_source, --dev_target."""
 
     name = "text2text_files"
+    translates = True
     options_class = TextFilesOptions
     file_sides = ("source", "target")
 
@@ -79,29 +79,29 @@ class Text2TextFiles(NamedFiles, Translation):
         self.source_language = self.options.source_language
         self.target_language = self.options.target_language
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample | SampleRecord]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order.
 
-        Training samples have `SCORE` if there are score files and `COPIES` if there are weights.
+        Training samples have a score if there are score files, and a number of copies if there are weights.
         """
         weights = self._weights() if split == TRAIN else {}
         for sides in self.blocks(split, source):
             pairs, weight = self._pairs(sides, source), weights.get(tuple(block.path for block in sides))
             if weight is None:
-                yield from pairs
+                yield from (pair if pair.score is not None else pair.features for pair in pairs)
             else:
-                yield from (sample | {COPIES: draw_copies(weight, source.rng)} for sample in pairs)
+                yield from (pair._replace(copies=draw_copies(weight, source.rng)) for pair in pairs)
 
-    def _pairs(self, sides: Blocks, source: Source) -> Iterator[Sample]:
+    def _pairs(self, sides: Blocks, source: Source) -> Iterator[SampleRecord]:
         pairs = read_pairs(sides[:2], source.tally)
         if len(sides) == 2:
-            yield from ({INPUTS: inputs, TARGETS: targets} for inputs, targets in pairs)
+            yield from (SampleRecord({INPUTS: inputs, TARGETS: targets}) for inputs, targets in pairs)
             return
         scores, column = sides[2], self.options.train_score_column
         lines = pair_lines(pairs, scores.read(source.tally), sides[0].path, scores.path, scores.first - 1)
         for number, ((inputs, targets), line) in enumerate(lines, scores.first):
             score = parse_score(line, column, f"{scores.path}, line {number:,}")
-            yield {INPUTS: inputs, TARGETS: targets, SCORE: score}
+            yield SampleRecord({INPUTS: inputs, TARGETS: targets}, score)
 
     def sample_filters(self) -> Sequence[SampleFilter]:
         """The filters by score and weight, then those of every text problem."""

@@ -24,15 +24,20 @@ from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 
 
 class Translation(Text2Text):
-    """Text in one language to text in another; subclasses set the languages."""
+    """Text in one language to text in another, for plug-ins; subclasses set the languages."""
+
+    translates = True
 
 
-class TranslationFiles(Translation):
+class TranslationFiles(Text2Text):
     """Translation from pairs of files in the folder of raw files; line n of one translates line n of the other."""
+
+    translates = True
 
     split_files: ClassVar[Mapping[str, Sequence[str]]] = {}
     """By split, the names of the source and the target file; of several corpora, one pair after the other. Each file is
     accepted with and without `.gz`."""
+    _not_of_data = ("home",)
     home: ClassVar[str] = ""
     """Where users can get the files."""
 

@@ -4,13 +4,17 @@
 some tokens of the targets are hidden and have to be predicted.
 """
 
-from collections.abc import Container, Iterator, Mapping
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Self
 
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.problems.base import Problem, Sample, Source
+from t2t.features.feature import Feature
+from t2t.problems.base import Problem, Sample, Source, check_texts
 from t2t.problems.masking import TokenMasking, mask_id_of
+from t2t.problems.samples import samples_of
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -45,11 +49,15 @@ class VariantProblem(Problem):
         if suffix == _MASKED:
             self.metrics = ("neg_log_perplexity", "accuracy")
         self.max_length = base.max_length
-        self.continuation_mark = base.continuation_mark
-        self.single_spaces = base.single_spaces
         self._own = _COLUMNS[suffix]
         languages = {INPUTS: base.source_language, TARGETS: base.target_language}
         self.source_language, self.target_language = (languages[self._own[side]] for side in (INPUTS, TARGETS))
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """Those of the base, renamed; without those that it lacks. Outputs are left as they are."""
+        known = {name: feature.plain() for name, feature in self.base.features.items()}
+        return {name: known[column] for name, column in self._own.items() if column in known}
 
     @property
     def stored(self) -> Problem:
@@ -62,24 +70,16 @@ class VariantProblem(Problem):
         below = self.base.columns or {name: name for name in self._own}
         return {name: below[column] for name, column in self._own.items()}
 
-    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "VariantProblem":
+    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> Self:
         """Takes the vocabularies of the stored features.
 
         Raises:
             UserError: the base lacks a text feature.
         """
         self.base.with_encoders(encoders)
-        self._check_texts(self.base.encoders)
+        check_texts(self, self._own.values(), self.base.encoders)
         self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
         return self
-
-    def _check_texts(self, found: Container[str]) -> None:
-        missing = [column for column in self._own.values() if column not in found]
-        if missing:
-            raise UserError(
-                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
-                f"use {self.base.name} itself"
-            )
 
     def masking(self) -> TokenMasking | None:
         """Returns the masking of `_masked`, None for other variants; needs the encoders.
@@ -94,37 +94,15 @@ class VariantProblem(Problem):
 
     def spec(self) -> ProblemSpec:
         """The base's features, renamed."""
-        return self._renamed(self.base.spec())
-
-    def nominal_spec(self) -> ProblemSpec | None:
-        """The base's features with the nominal sizes of their vocabularies, renamed.
-
-        Raises:
-            UserError: the base lacks a text feature.
-        """
-        spec = self.base.nominal_spec()
-        if spec is None:
-            return None
-        self._check_texts([name for name, feature in spec.features.items() if feature.vocab_size])
-        return self._renamed(spec)
-
-    def _renamed(self, spec: ProblemSpec) -> ProblemSpec:
+        spec = self.base.spec()
         features = {name: spec.features[column] for name, column in self._own.items()}
         shared = spec.shared_vocabulary or len(set(self._own.values())) == 1
         return ProblemSpec(name=self.name, features=features, shared_vocabulary=shared)
 
-    def declared_spec(self) -> ProblemSpec | None:
-        """What is known of the base's features, renamed."""
-        declared = self.base.declared_spec()
-        if declared is None or not declared.features.keys() >= set(self._own.values()):
-            return None
-        features = {name: declared.features[column] for name, column in self._own.items()}
-        return ProblemSpec(name=self.name, features=features)
-
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the base's samples with their sides renamed."""
-        for sample in self.base.generate_samples(split, source):
-            yield {name: sample[column] for name, column in self._own.items()}
+        for sample in samples_of(self.base, split, source):
+            yield {name: sample.features[column] for name, column in self._own.items()}
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Builds the base's vocabularies."""

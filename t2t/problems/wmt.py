@@ -24,17 +24,18 @@ from typing import Any, ClassVar
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import count_tfds_shards, read_tfds
-from t2t.problems.translation import Translation
+from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
 
 
-class WmtTranslation(Translation):
+class WmtTranslation(Text2Text):
     """Base class of the language pairs: English to another language, by default with one vocabulary for both."""
 
     splits = (TRAIN, DEV, TEST)
+    translates = True
     source_language = "en"
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""

@@ -21,9 +21,9 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists, publish
-from t2t.problems.base import Problem, Source
+from t2t.problems.base import Problem, Source, nominal_spec
 from t2t.problems.options import ProblemOptions
-from t2t.problems.text_problems import TextProblem
+from t2t.problems.vocabularies import TextOptions, free_texts, learn_vocabulary, sampled_text
 from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
@@ -98,15 +98,17 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
         )
     path = local_path(file)
     if not exists(path):
-        stored: dict[str, TextProblem] = {}  # by name, since variants share their text
+        stored: dict[str, Problem] = {}  # by name, since variants share their text
         for _, problem in stored_problems(config):
-            if not isinstance(problem, TextProblem) or not problem.vocab_features:
+            if not free_texts(problem) or not isinstance(problem.options, TextOptions):
                 raise UserError(
                     f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
                 )
             stored[problem.name] = problem
         first = next(iter(stored.values()))
-        encoder = first.learn_vocabulary(_text_of_all(list(stored.values()), config.tmp_folder, seed))
+        encoder = learn_vocabulary(
+            first, free_texts(first), _text_of_all(list(stored.values()), config.tmp_folder, seed)
+        )
         with os_errors_as_machine_errors(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, encoder.to_bytes())
@@ -116,12 +118,12 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
     return dataclasses.replace(config, problem_options={**kept, "vocab_file": str(path)})
 
 
-def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> Iterator[str]:
+def _text_of_all(problems: Sequence[Problem], tmp_dir: Path, seed: int) -> Iterator[str]:
     for problem in problems:
         fetch_raw_files(problem, tmp_dir)
         with tempfile.TemporaryDirectory() as work_dir:  # so that files are cut into shards only once
             source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"), work_dir=Path(work_dir))
-            yield from problem.sampled_text(problem.vocab_features, source, lambda size: None)
+            yield from sampled_text(problem, free_texts(problem), source, lambda size: None)
 
 
 def generate_data(
@@ -215,7 +217,7 @@ def open_data(
     readers: dict[str, SplitReader] = {split: SplitReader(folder, manifest, split) for split in opened}
     for reader in readers.values() if verify else ():
         reader.verify()
-    marks, columns = problem.language_marks(), problem.columns or {}
+    marks, columns = problem.languages.marks(), problem.columns or {}
     if marks.input_start or marks.input_end:
         inputs = columns.get(INPUTS, INPUTS)
         around = marks.input_start, marks.input_end
@@ -238,7 +240,7 @@ def nominal_specs(config: RunConfig) -> list[ProblemSpec]:
     """Returns the features of each problem, assuming nominal vocabulary sizes; raises UserError if they need data."""
     specs = []
     for problem in problems_of(config):
-        spec = problem.nominal_spec()
+        spec = nominal_spec(problem)
         if spec is None:
             raise UserError(
                 f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them "

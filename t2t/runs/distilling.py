@@ -97,7 +97,7 @@ def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best:
 def _decode(translator: Translator, data: OpenData, n_best: int, output: PartialFile, window: int) -> None:
     """Writes the chosen ids of each training example as a line of JSON, null for one that keeps its reference."""
     reader, bleu = data.readers[TRAIN], SentenceBleu(data.problem.target_language)
-    faults, start = Counter(output.notes), data.problem.language_marks().output_start
+    faults, start = Counter(output.notes), data.problem.languages.marks().output_start
     if output.lines:
         log.info("resuming after example %s of an interrupted attempt", f"{output.lines:,}")
     with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:

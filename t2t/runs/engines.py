@@ -160,7 +160,7 @@ def _ctranslate2(
         return write_model(folder, model, tokens, longest)
 
     with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
-        start = translator.problem.language_marks().output_start
+        start = translator.problem.languages.marks().output_start
         patience = PATIENCE if is_auto else 1
         fast = CTranslate2Engine(
             folder, tokens, longest, facts.longest_sequence, choice.compute_type, start, patience
@@ -188,7 +188,7 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     They are searched on texts: sentences of the dev split whose outputs the run has kept, their beginnings, and pairs
     of them; random ids if there are too few, on which searches differ more often.
     """
-    rng, marks = np.random.default_rng(0), translator.problem.language_marks()
+    rng, marks = np.random.default_rng(0), translator.problem.languages.marks()
     spec, longest = translator.facts.spec, translator.longest_input
     assert spec.inputs is not None, "CTranslate2 holds no other models"
     texts = _texts(run, translator.problem.name)

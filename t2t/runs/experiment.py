@@ -17,12 +17,13 @@ from typing import Any, Self
 from t2t.checkpoints.run_dir import RunDir, check_same_seed, near_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.features.image import ImageCodes
 from t2t.files.paths import local_path, to_record
 from t2t.files.remote.mirror import exists
 from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, format_overrides
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, declared_spec, feature_of
 from t2t.registry import MODALITIES, MODELS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
 from t2t.runs.config import NAMES, REMEMBERED, RUN, START, TRAIN_ONLY, RunConfig
@@ -40,7 +41,7 @@ from t2t.runs.names import (
     unfit_set,
 )
 from t2t.runs.run_checks import check_adapters, find_source, long_warmup
-from t2t.specs.constants import DEV, TRAIN
+from t2t.specs.constants import DEV, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import split_mixture
 
@@ -196,7 +197,8 @@ class Experiment:
         config, hparams = self.config, self.hparams
         check_mixture(hparams, split_mixture(config.problem))
         for problem in problems:
-            if (shape := problem.target_shape()) and (complaint := hparams.image_complaint(problem.name, shape)):
+            image = feature_of(problem, TARGETS)
+            if isinstance(image, ImageCodes) and (complaint := hparams.image_complaint(problem.name, image.shape)):
                 raise UserError(complaint)
         modalities = [(MODALITIES, name) for name in (hparams.input_modality, hparams.target_modality) if name]
         for registry, name in [(MODELS, config.model), *modalities]:
@@ -216,7 +218,7 @@ class Experiment:
         """
         config = self.config
         check_family(config.model, config.hparams_set, model_class, self.hparams)
-        declared = [spec for problem in problems if (spec := problem.declared_spec()) is not None]
+        declared = [spec for problem in problems if (spec := declared_spec(problem)) is not None]
         for spec in declared:
             model_class.check_accepts(spec)
         all_features = declared[0] if len(declared) == 1 else ProblemSpec(name=config.problem, members=tuple(declared))

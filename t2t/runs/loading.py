@@ -78,8 +78,8 @@ class LoadedRun:
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
     def with_languages(self, source: str = "", target: str = "") -> "LoadedRun":
-        """Sets the languages of inputs and outputs where given, see `Problem.use_languages`; returns the run."""
-        self.problem.use_languages(source, target)
+        """Sets the languages of inputs and outputs where given, see `Languages.use`; returns the run."""
+        self.problem.languages.use(source, target)
         return self
 
     def translator(self) -> Translator:

@@ -12,8 +12,8 @@ from t2t.hparams.groups import MixtureHParams
 from t2t.hparams.override import assigned_names
 from t2t.metrics import LABEL, metric_names, unknown_metric
 from t2t.problems.base import Problem
-from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
+from t2t.problems.vocabularies import free_texts
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
 from t2t.registry.registry import Registry
@@ -196,7 +196,7 @@ def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Pro
         problem = get_problem(name, options)
     except UnknownNameError as error:
         raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
-    if not isinstance(problem.stored, TextProblem):
+    if not free_texts(problem.stored):
         raise UserError(f"--problem={name}: it is no problem of text; name one, e.g. text2text_files")
     return problem
 

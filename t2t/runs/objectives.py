@@ -122,7 +122,7 @@ class SampledCandidates:
             model = self._model.for_problem(problem)
             self._searches[problem] = inference_backend().batch_search(model, settings, self._hparams.extra_length)
         search = self._searches[problem].with_settings(settings, self._hparams.extra_length)
-        start = self._problems[problem].language_marks().output_start
+        start = self._problems[problem].languages.marks().output_start
 
         def draw(job: tuple[int, Features]) -> Iterator[tuple[int, np.ndarray]]:
             number, batch = job

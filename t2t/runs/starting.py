@@ -20,6 +20,7 @@ from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, count
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
+from t2t.problems.base import declared_spec
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import problems_of
@@ -84,7 +85,7 @@ def check_start(experiment: Experiment) -> None:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
     config, problems = experiment.config, problems_of(experiment.config)
-    specs = tuple(spec for problem in problems if (spec := problem.declared_spec()) is not None)
+    specs = tuple(spec for problem in problems if (spec := declared_spec(problem)) is not None)
     if not config.warm_start_from or len(specs) < len(problems) or experiment.begun:
         return
     spec = specs[0] if len(specs) == 1 else ProblemSpec(name=config.problem, members=specs)

@@ -602,7 +602,7 @@ def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], 
     (ids,) = translator.encode([text])
     free = 0
     if translator.has_inputs:
-        behind = 1 + len(translator.problem.language_marks().input_end)
+        behind = 1 + len(translator.problem.languages.marks().input_end)
         free = min(len(ids), translator.longest_input) + behind
     if most < free:
         raise UserError(

@@ -15,7 +15,7 @@ import pytest
 from t2t.data.columns import pack
 from t2t.files.trust import read_record
 from t2t.metrics import metric_names
-from t2t.problems.base import Problem, Source
+from t2t.problems.base import Problem, Source, declared_spec
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES
 from t2t.registry import PROBLEMS
@@ -88,7 +88,7 @@ def test_declares_what_exists(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_declares_its_features_before_there_is_data(name):
     problem = get_problem(name)
-    spec = problem.declared_spec()
+    spec = declared_spec(problem)
     assert spec.name == problem.name
     assert TARGETS in spec.features
     assert set(spec.features) <= {INPUTS, TARGETS}
@@ -160,7 +160,7 @@ def example_of(spec, rng):
 @pytest.mark.parametrize("name", [name for name in NAMES if get_problem(name).preprocessors()])
 def test_preprocessors_keep_kinds_dtypes_and_bounds_and_are_functions_of_their_generator(name):
     problem, rng = get_problem(name), np.random.default_rng(0)
-    features = problem.declared_spec().features
+    features = declared_spec(problem).features
     for preprocessor in problem.preprocessors():
         for number in range(20):
             example = {feature: example_of(features[feature], rng) for feature in preprocessor.features}
@@ -212,7 +212,7 @@ def test_variants_rename_the_sides(name):
         varied, sides = get_problem(name + suffix).with_encoders(encoders), RENAMED[suffix]
         assert varied.name == base.name + suffix
         assert varied.stored.name == base.name
-        assert varied.data_name == base.data_name
+        assert varied.stored.name == base.stored.name
         assert (varied.spec().inputs, varied.spec().targets) == tuple(base.spec().features[side] for side in sides)
         assert varied.spec().shared_vocabulary == (sides[0] == sides[1])
         assert (varied.source_language, varied.target_language) == tuple(languages[side] for side in sides)

@@ -5,6 +5,7 @@ Legend: B sentences.
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,10 +141,8 @@ SAMPLED = {"objective_samples": 3, "extra_length": 2}
 class Words:
     """A problem whose words are the ids."""
 
-    target_language, finishes = "", False
-
-    def language_marks(self):
-        return LanguageMarks()
+    target_language, finishes, features = "", False, {}
+    languages = SimpleNamespace(marks=LanguageMarks)
 
     def decode_target(self, ids):
         return " ".join(str(one) for one in ids if one != 1)

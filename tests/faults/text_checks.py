@@ -17,6 +17,9 @@ from t2t.cli import bleu, evalb
 from t2t.data.generate import generate
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
+from t2t.features.treebank.linearisation import restored, words_of
+from t2t.features.treebank.reading import sample_of
+from t2t.features.treebank.trees import Malformed, parse_tree, read_trees, write_tree
 from t2t.files.lines import on_one_line
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.scoring import score_file
@@ -24,9 +27,6 @@ from t2t.inference.files.windows import FileJob
 from t2t.metrics import METRICS
 from t2t.metrics.moses import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
-from t2t.problems.treebank.linearisation import restored, words_of
-from t2t.problems.treebank.reading import sample_of
-from t2t.problems.treebank.trees import Malformed, parse_tree, read_trees, write_tree
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
 from t2t.text.vocabulary_files import read_vocabulary

@@ -13,11 +13,11 @@ import pytest
 
 from t2t.cli import datagen, decoder, vocab
 from t2t.data.manifest import read_manifest
+from t2t.features.treebank.linearisation import restored
+from t2t.features.treebank.reading import sample_of
+from t2t.features.treebank.trees import parse_tree, write_tree
 from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
-from t2t.problems.treebank.linearisation import restored
-from t2t.problems.treebank.reading import sample_of
-from t2t.problems.treebank.trees import parse_tree, write_tree
 from t2t.text import ENCODER_CLASSES
 from tests.errors import refused
 from tests.faults.text import drawn, run_case

@@ -138,7 +138,7 @@ def test_codes_of_languages_are_not_stored(tiny_run, tmp_path, translate_by):
     (vocabulary,) = (run / "vocab").glob("*.pieces")
     flags += [f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", f"--data_dir={tmp_path / 'data'}"]
     call(datagen, *flags, *tiny_run.raw_flags)
-    (code,) = t2t.load(run).problem.language_marks().output_start
+    (code,) = t2t.load(run).problem.languages.marks().output_start
     outputs = [(code, 7, 8, EOS_ID), (code, EOS_ID), (code, 7, 8)]
     translate_by(lambda self, rows, *_, **__: [[Hypothesis("", outputs[n % 3], 0.0, 0.0)] for n in range(len(rows))])
     t2t.distill(run, tmp_path / "new", data_dir=tmp_path / "data")

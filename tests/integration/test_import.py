@@ -161,7 +161,7 @@ def test_a_model_with_languages_is_adapted_and_exported(tmp_path, kind):
         "--train_steps=3", "--eval_steps=0", "--worker_cpu=1", *flags,
     )  # fmt: skip
     adapted = t2t.load(tmp_path / "adapted")
-    assert adapted.problem.language_marks() == t2t.load(run).problem.language_marks()
+    assert adapted.problem.languages.marks() == t2t.load(run).problem.languages.marks()
     lines = tmp_path / "lines"
     lines.write_text("\n".join(marian.CORPUS["source"][:4]) + "\n")
     export = {"output_dir": tmp_path / "adapted", "parity_file": lines, "export_dir": tmp_path / "fast"}

@@ -14,6 +14,7 @@ from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
 from t2t.training.cost import update_cost
 from tests.in_process import call
+from tests.readme import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -173,3 +174,14 @@ def test_all_of_them_at_once(usr_dir, tmp_path):
         assert figures[f"dev/{name}"] > 0.5
     right = figures["dev/tone_to_text/accuracy_per_sequence"]
     check_decoded(flags, tmp_path, right, "--problem=tone_to_text")
+
+
+def test_the_example_with_declared_features(tmp_path):
+    """Directions are plain from the numbers, so that a few updates learn more of them than chance."""
+    flags = {"t2t_usr_dir": ROOT / "examples/strokes", "data_dir": tmp_path / "data", "output_dir": tmp_path / "run"}
+    call(
+        trainer, "--problem=my_strokes", "--model=transformer", "--hparams_set=transformer_tiny", "--generate_data",
+        **flags, worker_cpu=2, train_steps=120, local_eval_frequency=120, hparams=f"{SMALL},batch_size=512",
+    )  # fmt: skip
+    scores = re.findall(r"\naccuracy_per_sequence = ([\d.]+)", call(decoder, **flags, decode_split="dev").out)
+    assert float(scores[0]) > 0.1

@@ -13,9 +13,9 @@ from t2t.compat.tensor2tensor.data_generators.generator_utils import samples_wri
 from t2t.compat.tensor2tensor.data_generators.image_utils import Image2ClassProblem
 from t2t.compat.tensor2tensor.data_generators.speech_recognition import SpeechRecognitionProblem
 from t2t.errors import UserError
+from t2t.features.image import decode_image
 from t2t.problems.array_inputs import Image2Class, Speech2Text
 from t2t.problems.base import Problem, Sample, Source
-from t2t.problems.formats.images import decode_image
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder

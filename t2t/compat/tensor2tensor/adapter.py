@@ -3,6 +3,7 @@
 The class of the plug-in stays as it is; the problem made here asks an instance of it for samples and vocabularies.
 """
 
+import dataclasses
 import logging
 import random
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ import numpy as np
 from t2t.compat.tensor2tensor.adapted_arrays import adapted_arrays
 from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_problems
 from t2t.errors import UserError
+from t2t.features.feature import shown
+from t2t.features.text import Text
 from t2t.problems.base import Problem, Sample, Source
-from t2t.problems.labels import ClassTargets
-from t2t.problems.samples import shown
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
 from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder
@@ -37,9 +38,29 @@ _METRICS = {
 _OURS = __name__.rpartition(".")[0]
 
 
+@dataclasses.dataclass(frozen=True)
+class TextOrIds(Text):
+    """Text, or its ids, which stay as they are, with an end of sequence where the plug-in sets none."""
+
+    def fault(self, value: Any, name: str, encoder: TextEncoder | None = None) -> str:
+        """The value may be ids, too."""
+        return "" if isinstance(value, list | tuple | np.ndarray) else super().fault(value, name, encoder)
+
+    def text(self, value: Any, encoder: TextEncoder | None = None) -> str | None:
+        """Returns a text, also that of ids."""
+        return self.require(encoder).decode(value) if isinstance(value, list | tuple) else super().text(value, encoder)
+
+    def encode(self, values: list[Any], encoder: TextEncoder | None = None) -> list[np.ndarray]:
+        """Encodes texts."""
+        if values and not isinstance(values[0], str):
+            return [_ended(value) for value in values]
+        return super().encode(values, encoder)
+
+
 class _Adapted(TextProblem):
     """What all adapted problems of text do."""
 
+    _text_class = TextOrIds
     theirs: ClassVar[type[text_problems.Text2TextProblem]]
     """The class that the plug-in has registered."""
 
@@ -102,27 +123,6 @@ class _Adapted(TextProblem):
         )
         return value.rstrip().removesuffix(text_encoder.EOS) if is_named else value
 
-    def sample_fault(self, sample: Any) -> str:
-        """Features may be ids, too."""
-        if all(isinstance(sample.get(name), list | tuple | np.ndarray) for name in self.text_features):
-            return ""
-        return super().sample_fault(sample)
-
-    def raw_text(self, sample: Sample, feature: str) -> str | None:
-        """Returns a text, also that of ids."""
-        value = sample.get(feature)
-        return (
-            self.encoders[feature].decode(value)
-            if isinstance(value, list | tuple)
-            else super().raw_text(sample, feature)
-        )
-
-    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Encodes texts; ids stay as they are, with an end of sequence where the plug-in sets none."""
-        if samples and not isinstance(samples[0].get(self.text_features[-1]), str):
-            return [{name: _ended(sample[name]) for name in self.text_features} for sample in samples]
-        return super().encode_samples(samples)
-
 
 class AdaptedText2Text(_Adapted, Text2Text):
     """Text to text."""
@@ -143,13 +143,6 @@ class AdaptedText2Class(_Adapted, Text2Class):
 
     def _labels(self, data_dir: str) -> list[str]:
         return list(map(str, self.their_problem.class_labels(data_dir)))  # type: ignore[attr-defined]
-
-    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Encodes texts, if they are no ids yet, and each class name as its number."""
-        if not samples or isinstance(samples[0][INPUTS], str):
-            return Text2Class.encode_samples(self, samples)
-        labels = ClassTargets.encode_samples(self, samples)
-        return [{INPUTS: _ended(sample[INPUTS])} | label for sample, label in zip(samples, labels, strict=True)]
 
     def _own_sample(self, sample: Any, data_dir: str) -> Sample:
         label = sample.get("label", sample.get(TARGETS))

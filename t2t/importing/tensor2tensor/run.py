@@ -17,7 +17,7 @@ from t2t.importing.tensor2tensor.names import network_name
 from t2t.importing.tensor2tensor.weights import convert
 from t2t.importing.tensorflow_checkpoint import find_checkpoint, read_variables
 from t2t.problems.base import Problem
-from t2t.problems.text_problems import TextProblem
+from t2t.problems.vocabularies import text_names
 from t2t.runs.names import get_text_problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary
@@ -73,8 +73,7 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
             f"that the run was trained on"
         )
     problem = get_text_problem(name)
-    assert isinstance(problem.stored, TextProblem), "others have been refused"
-    return problem.with_encoders(dict.fromkeys(problem.stored.text_features, encoder))
+    return problem.with_encoders(dict.fromkeys(text_names(problem.stored), encoder))
 
 
 def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:

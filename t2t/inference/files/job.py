@@ -24,6 +24,7 @@ from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.output_terms import OutputTerms, terms_of_line
 from t2t.inference.rows import Row, cut_row
 from t2t.inference.translator import Translator
+from t2t.problems.base import read_input
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,7 +172,7 @@ def _translate(
     else:
         paths = listed_files(lines, Path(job.source).parent)
         report.files += marks_of(lines, paths)  # before they are read, as they may change while they are
-        sentences = [translator.problem.read_input(path) for path in paths]
+        sentences = [read_input(translator.problem, path) for path in paths]
     progress.add(len(texts) - len(asked))
     seeds = [report.lines + row for row in asked]
     outputs = translator.translate_ids(

@@ -13,7 +13,8 @@ from t2t.files.remote.mirror import publish
 from t2t.files.source import STANDARD
 from t2t.inference.files.formats import FILES, FORMATS, Renderer, renderer
 from t2t.inference.translator import Hypothesis
-from t2t.problems.base import Problem
+from t2t.problems.base import Problem, feature_of
+from t2t.specs.constants import TARGETS
 
 
 def job_renderer(output_format: str, problem: Problem, target: str) -> Renderer:
@@ -30,7 +31,8 @@ class OutputFiles:
     """Writes each output into a file; a `Renderer` of lines that name the files, relative to the output's folder."""
 
     def __init__(self, problem: Problem, target: str):
-        if not problem.output_suffix:
+        self._feature = feature_of(problem, TARGETS)
+        if not self._feature.output_suffix:
             raise UserError(
                 f"--output_format={FILES}: outputs of {problem.name} are text alone; use one of {', '.join(FORMATS)}"
             )
@@ -39,7 +41,7 @@ class OutputFiles:
                 f"--output_format={FILES}: files go next to the output, which goes to "
                 f"{'standard output' if target else 'no file'}; name a file with --decode_to_file"
             )
-        self._problem, self._folder = problem, Path(f"{target}.files")
+        self._folder = Path(f"{target}.files")
 
     def __call__(self, number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
         """Returns a line of names, see `Renderer`; an input without an output has none.
@@ -53,9 +55,9 @@ class OutputFiles:
     def _write(self, stem: str, hypothesis: Hypothesis) -> str:
         if not hypothesis.ids:
             return ""
-        name = f"{stem}{self._problem.output_suffix}"
+        name = f"{stem}{self._feature.output_suffix}"
         with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
             self._folder.mkdir(exist_ok=True)
-            write_atomically(self._folder / name, self._problem.output_file(hypothesis.text))
+            write_atomically(self._folder / name, self._feature.output_file(hypothesis.text))
             publish(self._folder / name)
         return f"{self._folder.name}/{name}"

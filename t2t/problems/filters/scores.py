@@ -5,9 +5,6 @@ import math
 from t2t.errors import UserError
 from t2t.problems.filters.sample_filter import SampleFilter
 
-SCORE = "_score"
-"""Key added to the features of a sample: its score, a number."""
-
 _SHOWN = 40
 """Characters of a wrong value that a message shows."""
 
@@ -42,5 +39,5 @@ def parse_score(line: str, column: int, place: str) -> float:
 
 
 def score_filter(least: float) -> SampleFilter:
-    """Returns the filter of samples whose `SCORE` is below a threshold."""
-    return SampleFilter(f"with a score below {least:g}", lambda sample: sample[SCORE] >= least)
+    """Returns the filter of samples whose score is below a threshold."""
+    return SampleFilter(f"with a score below {least:g}", lambda sample: sample.score >= least, by_record=True)

@@ -3,27 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from t2t.problems.base import Problem, Sample
+from t2t.problems.samples import SampleRecord, Samples
 from t2t.specs.constants import INPUTS, TARGETS
 
 EMPTY = "with an empty side"
 
-DROPPED = "_dropped"
-"""Key added to the features of a sample: the reason to leave it out, or None to keep it without further filters."""
 
-
-def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:
+def drop_reasons(problem: Samples, samples: Sequence[SampleRecord]) -> list[str | None]:
     """Returns why each training sample is left out: an empty text, or the first filter that drops it; else None."""
-    filters, spec = problem.sample_filters(), problem.declared_spec()
-    features = (INPUTS, TARGETS) if spec is None else tuple(spec.features)
+    filters, features = problem.sample_filters(), tuple(problem.features) or (INPUTS, TARGETS)
     reasons: list[str | None] = []
     for sample in samples:
-        if any(_is_empty_text(sample.get(name)) for name in features):
+        if any(_is_empty_text(sample.features.get(name)) for name in features):
             reasons.append(EMPTY)
-        elif DROPPED in sample:
-            reasons.append(sample[DROPPED])
+        elif sample.is_filtered:
+            reasons.append(sample.dropped)
         else:
-            reasons.append(next((one.reason for one in filters if not one.keeps(sample)), None))
+            reasons.append(next((one.reason for one in filters if not one.keeps_record(sample)), None))
     return reasons
 
 
@@ -31,7 +27,7 @@ def _is_empty_text(value: Any) -> bool:
     return isinstance(value, str) and (not value or value.isspace())
 
 
-def unfiltered(problem: Problem, samples: Sequence[Sample]) -> Sequence[Sample]:
+def unfiltered(problem: Samples, samples: Sequence[SampleRecord]) -> Sequence[SampleRecord]:
     """Returns the training samples that no filter drops, including those with an empty text."""
     if not problem.sample_filters():
         return samples

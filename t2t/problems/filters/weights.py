@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from t2t.errors import UserError
 from t2t.problems.filters.sample_filter import SampleFilter
 
-COPIES = "_copies"
-"""Key added to the features of a training sample: how many times it is written; 1 without it."""
-
-BY_WEIGHT = SampleFilter("not taken by weight", lambda sample: sample.get(COPIES, 1) > 0)
+BY_WEIGHT = SampleFilter("not taken by weight", lambda sample: sample.copies > 0, by_record=True)
 """Drops samples with 0 copies."""
 
 

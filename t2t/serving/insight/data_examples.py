@@ -7,6 +7,7 @@ import numpy as np
 
 from t2t.data.batching import Batch
 from t2t.data.lengths import lengths_of
+from t2t.problems.base import feature_of
 from t2t.serving.insight.media import media_of, output_media
 from t2t.serving.insight.split_data import SplitData
 from t2t.specs.constants import TARGETS
@@ -118,7 +119,8 @@ def _feature(split: SplitData, name: str, number: int, batch: Batch | None) -> d
 
 def _text(split: SplitData, name: str, ids: list[int]) -> dict[str, Any]:
     encoder = split.problem.encoders[name]
-    text = split.problem.decode_target(ids) if name == TARGETS and split.problem.output_suffix else encoder.decode(ids)
+    is_written = name == TARGETS and feature_of(split.problem, TARGETS).output_suffix
+    text = split.problem.decode_target(ids) if is_written else encoder.decode(ids)
     shown = ids[:MOST_PIECES]
     return {
         "text": text,

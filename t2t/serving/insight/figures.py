@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.features.treebank.trees import Part, Tree, parse_tree
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError, attention_rollout
 from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.inference.word_links import word_numbers
+from t2t.problems.base import feature_of
 from t2t.problems.parsing import Parsing
-from t2t.problems.treebank.trees import Part, Tree, parse_tree
 from t2t.serving.insight.media import output_media
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -88,9 +89,9 @@ def _output(
 def _pieces(translator: Translator, ids: Sequence[int], log_probs: Sequence[float]) -> list[dict[str, Any]]:
     """Returns the pieces of an output, each with its log-probability and word index (None if it is in no word)."""
     problem = translator.problem
-    encoder, begun = problem.encoders[TARGETS], len(problem.language_marks().output_start)
+    encoder, begun = problem.encoders[TARGETS], len(problem.languages.marks().output_start)
     words: list[int | None] = [None] * len(ids)
-    numbers = word_numbers(encoder, ids[begun:], problem.join_words).tolist()
+    numbers = word_numbers(encoder, ids[begun:], feature_of(problem, TARGETS).join_words).tolist()
     words[begun : begun + len(numbers)] = numbers
     return [
         {"id": token, "piece": encoder.piece(token), "log_prob": log_prob, "word": word}
@@ -104,7 +105,7 @@ def _links(translator: Translator, source: str, ids: Sequence[int]) -> list[tupl
         return None
     with contextlib.suppress(UserError):  # a model without attention to inputs, or outputs that are not text
         rows = translator.input_rows(translator.encode([source]))
-        join = translator.problem.join_words
+        join = feature_of(translator.problem, TARGETS).join_words
         (links,) = translator.aligner.links(rows, [ids], translator.hparams, sources=[source], join=join)
         return list(links)
     return None

@@ -7,9 +7,10 @@ import base64
 
 import numpy as np
 
-from t2t.problems.base import Problem
-from t2t.problems.formats.audio import wav_file
-from t2t.problems.formats.images import png_file, resized
+from t2t.features.audio import wav_file
+from t2t.features.image import png_file, resized
+from t2t.problems.base import Problem, feature_of
+from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 LONGEST_SIDE = 256
@@ -51,8 +52,8 @@ def picture(image: np.ndarray, note: str = "") -> Media:
 
 def output_media(problem: Problem, output: str) -> Media | None:
     """Returns the file that `t2t-decoder --output_format=files` would write for an output; None for text outputs."""
-    suffix = problem.output_suffix
-    return _media(suffix, problem.output_file(output), "") if suffix in _TYPES else None
+    feature = feature_of(problem, TARGETS)
+    return _media(feature.output_suffix, feature.output_file(output), "") if feature.output_suffix in _TYPES else None
 
 
 def _media(suffix: str, content: bytes, note: str) -> Media:

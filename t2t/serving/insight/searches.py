@@ -53,7 +53,7 @@ def _prefix(translator: Translator, data: Mapping[str, Any]) -> tuple[int, ...]:
     ids = ids_of(data, "prefix") if data.get("prefix") else []
     if not ids and data.get("begins"):
         (ids,) = translator.encode_prefixes(texts_of([data["begins"]], "begins"))
-    start = translator.problem.language_marks().output_start  # included in the ids of beams and outputs
+    start = translator.problem.languages.marks().output_start  # included in the ids of beams and outputs
     return tuple(ids[len(start) :] if tuple(ids[: len(start)]) == start else ids)
 
 

@@ -12,7 +12,7 @@ MAX_DEPTH = 64
 
 @dataclasses.dataclass(frozen=True)
 class TreeLabels:
-    """Ids of the labels of trees, see `t2t.problems.treebank.linearisation`."""
+    """Ids of the labels of trees, see `t2t.features.treebank.linearisation`."""
 
     tags: tuple[int, ...]
     """Each stands for one word."""

@@ -171,7 +171,7 @@ MISTAKES = {
     "options of another base": ("data", options("digits: int = 2", base="ProblemOptions"), "options_class TextOptions"),
     "an object for options": ("data", problem("options_class = TextOptions()"), "Mine options_class TextOptions"),
     "no base": ("data", problem(base="object"), "'mine' t2t.problems.base.Problem"),
-    "too high a base": ("data", problem(base="Problem"), "Mine build_encoders, spec;"),
+    "too high a base": ("data", problem(base="Problem"), "Mine features Text2Text"),
     "an object registered": ("data", f"{IMPORTS}\nregister_problem('mine')(3)\n", "'mine' int;"),
     "a function of no problem": ("data", f"{IMPORTS}\n@register_problem\ndef mine():\n    return 3\n", "mine int;"),
     "the wrong decorator": ("data", problem().replace("@register_problem", "@register_model"), "'mine' SequenceModel"),

@@ -146,7 +146,7 @@ def test_plain_values_are_declared_and_nothing_else(digits_class):
     assert declared["sections"] == {"dev": [0, 1, 2], "4": ["a", None]}
     assert declared["kinds"] == ["a", "b"]
     assert declared["text_features"] == ["inputs", "targets"]
-    assert not {"code", "mixed", "name", "metrics", "options", "encoders", "vocab_kind", "data_name"} & set(declared)
+    assert not {"code", "mixed", "name", "metrics", "options", "encoders", "vocab_kind"} & set(declared)
     assert json.loads(json.dumps(declared)) == declared
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from t2t.decoding.constraints.tree_automaton import TreeAutomaton, first_states
-from t2t.problems.treebank.linearisation import restored
+from t2t.features.treebank.linearisation import restored
 from t2t.specs.constraints.trees import MAX_DEPTH, TreeConstraint, TreeLabels
 
 PIECES = ("<pad>", "</s>", "<unk>", "NN", "NP", "/NP", "DT", "VP", "/VP")

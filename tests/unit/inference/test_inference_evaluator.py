@@ -233,4 +233,4 @@ def test_a_split_has_the_outputs_of_a_file_with_its_lines(data, tmp_path):
 def test_without_the_text_it_is_read_from_the_ids_less_the_language_tag(data, translator):
     translator.request(SplitExamples(data.problem, data.readers["dev"]).inputs())
     assert data.problem.noted == ["a b <unk>", "c d"], "blank inputs are not translated"
-    assert data.problem.language_marks().input_start
+    assert data.problem.languages.marks().input_start

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from t2t.decoding.constraints.batch_constraints import BatchConstraints
+from t2t.features.tree import tree_labels
+from t2t.features.treebank.trees import parse_tree
 from t2t.inference.beam_trace import FINISHED, beam_tree
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.scoring import score_file
@@ -15,8 +17,7 @@ from t2t.inference.files.windows import FileJob
 from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.translator import Translator
-from t2t.problems.parsing import ParsingTrees, tree_labels
-from t2t.problems.treebank.trees import parse_tree
+from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.constraints.finite import ANYTHING, answers_constraint

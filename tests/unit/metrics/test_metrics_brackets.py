@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t import metrics
+from t2t.features.treebank.trees import Part, parse_tree
 from t2t.metrics.brackets import (
     COLLINS,
     NEW,
@@ -21,7 +22,6 @@ from t2t.metrics.brackets import (
     with_gold_tags,
 )
 from t2t.metrics.brackets.compare import BracketCounts, Status
-from t2t.problems.treebank.trees import Part, parse_tree
 from tests.errors import refused
 
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))"

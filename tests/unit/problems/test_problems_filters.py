@@ -9,9 +9,10 @@ from t2t.problems.filters import language
 from t2t.problems.filters.language import language_filters
 from t2t.problems.filters.length import length_filters, share_of_letters
 from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.scores import SCORE, parse_score, score_filter
+from t2t.problems.filters.scores import parse_score, score_filter
 from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
+from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
+from t2t.problems.source import SampleRecord
 from t2t.problems.text_files import Text2TextFiles, TextFilesOptions
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -137,7 +138,7 @@ def test_a_score_is_a_column_of_a_line_and_the_threshold_itself_is_kept():
     assert parse_score("a b\tc d\t-1e-3\tmore", 3, "f") == -0.001
     assert parse_score(" 7 ", 1, "f") == 7
     one = score_filter(0.5)
-    assert [score for score in (0.4, 0.5, 0.6) if one.keeps({SCORE: score})] == [0.5, 0.6]
+    assert [score for score in (0.4, 0.5, 0.6) if one.keeps_record(SampleRecord({}, score))] == [0.5, 0.6]
     assert one.reason == "with a score below 0.5"
 
 
@@ -170,7 +171,7 @@ def test_copies_are_the_weight_on_average_and_nearly_it_each_time(weight):
 
 
 def test_samples_without_a_copy_are_dropped():
-    assert [BY_WEIGHT.keeps(sample) for sample in ({}, {COPIES: 2}, {COPIES: 0})] == [True, True, False]
+    assert [BY_WEIGHT.keeps_record(SampleRecord({}, copies=copies)) for copies in (1, 2, 0)] == [True, True, False]
 
 
 # === Empty samples ===
@@ -183,5 +184,6 @@ def test_a_sample_is_empty_by_its_features_alone():
         {"inputs": "a", "targets": " "},
         {"inputs": "", "targets": "b"},
     ]
+    given = [SampleRecord(sample) for sample in given]
     assert drop_reasons(get_problem("text2text_files"), given) == [None, EMPTY, EMPTY]
     assert drop_reasons(get_problem("languagemodel_files"), given) == [None, EMPTY, None]

@@ -14,9 +14,9 @@ from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.features.image import png_file, resized
 from t2t.problems.array_inputs import ImageInputs, Video2Class
-from t2t.problems.base import Finished, Problem, Source
-from t2t.problems.formats.images import png_file, resized
+from t2t.problems.base import Finished, Problem, Source, declared_spec, nominal_spec, read_input
 from t2t.problems.moving_mnist import bounced, direction_of, moving
 from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.features import FeatureKind
@@ -106,14 +106,14 @@ def test_frames_of_another_size_are_resized_one_by_one_and_image_files_as_a_mode
     (tmp_path / "a.png").write_bytes(png_file(image))
     (tmp_path / "b.png").write_bytes(png_file(image.repeat(2, 0).repeat(2, 1)))
     problem = get_problem("image_mnist")
-    np.testing.assert_array_equal(problem.read_input(tmp_path / "a.png"), image)
-    assert problem.read_input(tmp_path / "b.png").shape == (28, 28, 1)
+    np.testing.assert_array_equal(read_input(problem, tmp_path / "a.png"), image)
+    assert read_input(problem, tmp_path / "b.png").shape == (28, 28, 1)
 
 
 @pytest.mark.parametrize("problem", ["video_moving_mnist_class", "text2text_files"])
 def test_other_inputs_are_not_read_from_files(problem, tmp_path):
     with refused(tmp_path / "a", problem):
-        get_problem(problem).read_input(tmp_path / "a")
+        read_input(get_problem(problem), tmp_path / "a")
 
 
 def test_images_of_targets_that_declare_nothing_have_no_declared_features():
@@ -126,8 +126,8 @@ def test_images_of_targets_that_declare_nothing_have_no_declared_features():
         def build_encoders(self, source):
             return {}
 
-    assert Described().declared_spec() is None
-    assert Described().nominal_spec() is None
+    assert declared_spec(Described()) is None
+    assert nominal_spec(Described()) is None
 
 
 # === Images as sequences of intensities ===
@@ -184,7 +184,9 @@ def test_an_output_makes_an_image_file_whatever_its_length(name, shape):
     ):  # fmt: skip
         expected = np.where(True if known is ... else known, intensities, 0).reshape(shape)
         text = " ".join(output)
-        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(problem.output_file(text)))), expected)
+        np.testing.assert_array_equal(
+            np.asarray(Image.open(io.BytesIO(problem.features["targets"].output_file(text)))), expected
+        )
         assert problem.finish("", text) == Finished(text, repaired=output != whole)
 
 

@@ -89,14 +89,14 @@ def test_data_is_read_with_codes_around_texts(raw, source, target):
     for reader in data.readers.values():
         assert rows(reader, "inputs") == [en + row if source == "begin" else row + en for row in stored["source"]]
         assert rows(reader, "targets") == [(de if target == "begin" else []) + row for row in stored["target"]]
-    marks = opened("text2text_files_rev", options, raw).problem.language_marks()
+    marks = opened("text2text_files_rev", options, raw).problem.languages.marks()
     assert marks.output_start == (tuple(en) if target == "begin" else ())
     assert (marks.input_start or marks.input_end) == tuple(de)
     one_side = VariantProblem(get_problem("text2text_files", options), "_copy").with_encoders(
         {"inputs": encoder, "targets": encoder}
     )
     with refused("text2text_files_copy:"):
-        one_side.language_marks()
+        one_side.languages.marks()
 
 
 @pytest.mark.parametrize("width", [4, 1])
@@ -126,13 +126,13 @@ def test_other_languages_are_asked_for_unless_the_model_itself_begins_with_one()
     problem = Text2TextFiles(source_language="eng_Latn", target_language="deu_Latn")
     problem.with_encoders({"inputs": encoder, "targets": encoder})
     for asked, ids in (((), (english, german)), (("deu_Latn", "eng_Latn"), (german, english)), ((), (english, german))):
-        problem.use_languages(*asked)
-        assert problem.language_marks() == ((ids[0],), (), (ids[1],))
+        problem.languages.use(*asked)
+        assert problem.languages.marks() == ((ids[0],), (), (ids[1],))
     problem.with_encoders(dict.fromkeys(("inputs", "targets"), encoder_of(source="end", target="none")))
-    assert problem.language_marks() == ((), (english,), ())
-    problem.use_languages("deu_Latn", "deu_Latn")
+    assert problem.languages.marks() == ((), (english,), ())
+    problem.languages.use("deu_Latn", "deu_Latn")
     with refused("--target_language=eng_Latn:"):
-        problem.use_languages(target="eng_Latn")
+        problem.languages.use(target="eng_Latn")
 
 
 # === Tags ===
@@ -214,16 +214,16 @@ def test_another_language_is_asked_for_by_its_tag(texts, registered_problems):
     generate(TagEnde(**TAGS), texts / "data", texts, workers=1)
     problem = opened_with_tags(texts / "data", get_problem("tag_ende", TAGS), **TAGS).problem
     tags = tagged_languages(problem.encoders["inputs"])
-    assert problem.language_marks() == ((tags["de"],), (), ())
-    problem.use_languages(target="fr")
-    assert problem.language_marks() == ((tags["fr"],), (), ())
+    assert problem.languages.marks() == ((tags["de"],), (), ())
+    problem.languages.use(target="fr")
+    assert problem.languages.marks() == ((tags["fr"],), (), ())
     with refused("--target_language=it:", "<2it>;", "<2en>"):
-        problem.use_languages(target="it")
+        problem.languages.use(target="it")
     with refused("--source_language=en:", "tag_ende"):
-        problem.use_languages("en")
-    assert problem.language_marks().input_start == (tags["fr"],)
+        problem.languages.use("en")
+    assert problem.languages.marks().input_start == (tags["fr"],)
     with refused("--target_language=fr:", "tag_ende", "--language_tags"):
-        get_problem("tag_ende").use_languages(target="fr")
+        get_problem("tag_ende").languages.use(target="fr")
 
 
 TAGGED_TEXTS = ["<2fr> one two", "one<2de>", " <2en><2fr>  <2it> \u2581", "plain", ""]
@@ -242,7 +242,7 @@ def test_a_text_spells_no_tag_and_reads_as_before(kind, tmp_path):
     reserving = problem.encoders["inputs"]
     assert problem.encoders["targets"] is reserving
     assert reserving.fingerprint == encoder.fingerprint
-    assert problem.language_marks().input_start == (ids["de"],)
+    assert problem.languages.marks().input_start == (ids["de"],)
     rows = reserving.encode_batch(TAGGED_TEXTS)
     assert not set(ids.values()) & {token for row in rows for token in row}
     assert [reserving.encode(text) for text in TAGGED_TEXTS] == rows

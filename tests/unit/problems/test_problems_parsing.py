@@ -7,9 +7,10 @@ from collections import Counter
 import pytest
 import sentencepiece
 
+from t2t.features.tree import tree_labels
+from t2t.features.treebank.reading import MALFORMED
 from t2t.problems.base import Finished
-from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi, tree_labels
-from t2t.problems.treebank.reading import MALFORMED
+from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
 from t2t.runs.names import get_problem
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.token import TokenEncoder

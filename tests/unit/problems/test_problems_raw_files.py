@@ -10,7 +10,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from t2t.problems.base import Source
+from t2t.problems.base import Source, declared_spec
 from t2t.problems.formats.tfds import class_names
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -337,7 +337,7 @@ def test_imagenet_is_cut_to_its_middle_and_named_by_tfds(source, prepared_tfds):
     example = {"image": left_and_right, "label": 1, "file_name": "a.jpg"}
     prepared_tfds(source.tmp_dir, "imagenet2012", each("train", "validation", "test", of=[example]))
     problem = get_problem("image_imagenet32")
-    assert problem.declared_spec().targets.vocab_size == 1000
+    assert declared_spec(problem).targets.vocab_size == 1000
     problem.with_encoders(problem.build_encoders(source))
     assert problem.spec().targets.vocab_size == 1000
     [sample] = problem.generate_samples("dev", source)

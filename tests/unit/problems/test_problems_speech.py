@@ -16,9 +16,9 @@ from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
+from t2t.features.audio import mu_law_codes, mu_law_waveform, read_audio, wav_file
 from t2t.files.paths import with_addresses
-from t2t.problems.base import Source
-from t2t.problems.formats.audio import mu_law_codes, mu_law_waveform, read_audio, wav_file
+from t2t.problems.base import Source, read_input
 from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused
@@ -66,12 +66,13 @@ def test_recordings_to_text_the_whole_way(generated, tmp_path):
     assert manifest.spec.targets.vocab_size == 258
     values, lengths = readers["train"].read(np.array([1, 0]), "inputs")
     assert lengths.tolist() == [801, 1600]
-    np.testing.assert_array_equal(get_problem("speech_files").read_input(tmp_path / "sound/b.wav"), values[:801])
+    np.testing.assert_array_equal(read_input(get_problem("speech_files"), tmp_path / "sound/b.wav"), values[:801])
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, np.repeat([1000, 8192], [801, 1600]).astype(np.float32) / 2**15)
     record(tmp_path / "slow.wav", 800, rate=8000)
-    assert get_problem("speech_files").input_array(tmp_path / "slow.wav").shape == (1600,), "other rates are resampled"
-    assert get_problem("speech_files").input_array(np.zeros(5)).dtype == np.float32
+    slow, array = get_problem("speech_files").features["inputs"].encode([tmp_path / "slow.wav", np.zeros(5)])
+    assert slow.shape == (1600,), "other rates are resampled"
+    assert array.dtype == np.float32
 
 
 def test_recordings_in_a_store_are_downloaded_with_their_folder(recordings, tmp_path, monkeypatch):
@@ -251,7 +252,7 @@ def test_recordings_the_whole_way_to_codes_and_back_to_a_file(loud_recordings, t
     problem = with_encoders(problem)
     assert problem.encoders["inputs"].decode(reader.read(np.array([1]), "inputs")[0]) == "two"
     heard = tmp_path / "heard.wav"
-    heard.write_bytes(problem.output_file(problem.decode_target(values[:801].tolist())))
+    heard.write_bytes(problem.features["targets"].output_file(problem.decode_target(values[:801].tolist())))
     waveform, rate = read_audio(heard)
     assert rate == RATE
     written, _ = read_audio(tmp_path / "a.wav")
@@ -277,7 +278,7 @@ def test_a_wav_file_holds_what_it_was_made_of_and_nothing_that_is_no_code(loud_r
     for content, rate, values in (
         (wav_file(np.array([-1.0, -0.25, 0.0, 0.5, 1.0, 3.0], np.float32), 11_025), 11_025,
          [-32767, -8192, 0, 16384, 32767, 32767]),
-        (problem.output_file("255 <unk> 0"), RATE, [32767, -32767]),
+        (problem.features["targets"].output_file("255 <unk> 0"), RATE, [32767, -32767]),
     ):  # fmt: skip
         with wave.open(io.BytesIO(content)) as file:
             assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (rate, 1, 2)

@@ -16,6 +16,7 @@ from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
+from t2t.problems.base import declared_spec
 from t2t.problems.line_shards import count_blocks
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
@@ -247,7 +248,7 @@ def test_classes_are_those_of_the_training_file(lines_files, source):
     assert [problem.decode_target(n) for n in range(3)] == ["bad", "good", "so so"]
     assert problem.spec().targets.vocab_size == 3
     assert [int(e["targets"]) for e in problem.encode_samples(samples)] == [2, 1, 0]
-    assert problem.declared_spec().targets.kind == "label"
+    assert declared_spec(problem).targets.kind == "label"
     language_model = get_problem("languagemodel_files", lines_files(train="one\n\n two three \n", dev="four\n"))
     assert [sample["targets"] for sample in language_model.generate_samples("train", source)] == ["one", "two three"]
 
@@ -473,6 +474,7 @@ def test_a_vocabulary_is_learnt_from_all_shards_within_its_bytes(corpus, source)
     encoder = encoders["inputs"]
     assert encoder is encoders["targets"], "from both sides"
     assert {encoder.piece(number) for number in range(encoder.vocab_size)} >= {"a", "b", "c", "29", "line", "Zeile"}
+    problem = get_problem("text2text_files", options() | {"vocab_kind": "token", "vocab_size": 500})
     problem.vocab_sample_bytes = 200
     few = problem.build_encoders(source)["inputs"]
     assert few.vocab_size < encoder.vocab_size

@@ -95,10 +95,10 @@ def test_the_names_of_both_eras(pair):
         (entry,) = (entry for entry in PROBLEMS.entries(later) if entry.name == later)
         assert entry.summary == f"alias of {own}"
         for problem in (get_problem(own), get_problem(later)):
-            assert (problem.name, problem.data_name, problem.dataset) == (own, own, german_or_french)
+            assert (problem.name, problem.stored.name, problem.dataset) == (own, own, german_or_french)
             kind, size = ("sentencepiece", TOKENS[own.rpartition("_")[2]]) if "tokens" in own else ("byte", None)
             assert (problem.vocab_kind, size or problem.vocab_size) == (kind, problem.vocab_size)
-        assert get_problem(f"{later}_rev").data_name == own
+        assert get_problem(f"{later}_rev").stored.name == own
 
 
 def test_data_under_either_name_are_the_same_and_a_request_knows_the_problem_by_its_own(folder, tmp_path):
@@ -263,10 +263,10 @@ def test_outputs_are_read_as_joined_words(archive):
     ids = problem.encoders["targets"].encode(GERMAN)
     assert problem.decode_target(ids) == "der Ausschuss tagt ."
     assert problem.decode_target(ids[:2]) == "der Aus"
-    assert problem.join_words("a@@b @@ c") == "a@@b c"
+    assert problem.features["targets"].join_words("a@@b @@ c") == "a@@b c"
     reversed_ids = problem.encoders["inputs"].encode(ENGLISH)
     assert prepared(archive, "wmt_ende_bpe32k_rev").decode_target(reversed_ids) == "the committee meets ."
-    assert get_problem("translate_ende_numbers").join_words("a@@ b") == "a@@ b"
+    assert get_problem("translate_ende_numbers").features["targets"].join_words("a@@ b") == "a@@ b"
     assert get_problem("translate_ende_wmt_bpe32k").name == "wmt_ende_bpe32k", "the later name is an alias"
 
 

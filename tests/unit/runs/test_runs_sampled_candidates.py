@@ -6,6 +6,7 @@ Legend: B sentences, C candidates of each, T length.
 import copy
 import logging
 import types
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,12 +29,12 @@ SAMPLES = 4
 class Words:
     """A problem whose words are the ids, and whose targets begin with the ids of `start`."""
 
-    name, target_language = "words", ""
+    name, target_language, features, encoders = "words", "", {}, {}
     constraint, finishes = Problem.constraint, Problem.finishes
 
     def __init__(self, spec=None, start=()):
         self.spec = lambda: spec or tokens_spec()
-        self.language_marks = lambda: LanguageMarks(output_start=start)
+        self.languages = SimpleNamespace(marks=lambda: LanguageMarks(output_start=start))
 
     def decode_target(self, ids):
         return " ".join(str(one) for one in ids if one != 1)

@@ -4,6 +4,7 @@ import io
 
 import sentencepiece
 
+from t2t.problems.base import nominal_spec
 from t2t.problems.text_files import Text2TextFiles
 from t2t.text.language_codes import LanguageCodes
 from t2t.text.piece_table import PieceTableEncoder
@@ -80,7 +81,7 @@ def test_each_text_feature_may_be_given_a_vocabulary(tmp_path):
     built = problem.build_encoders(None)
     assert [one.fingerprint for one in built.values()] == [one.fingerprint for one in encoders.values()]
     assert problem.with_encoders(built).spec().shared_vocabulary
-    assert problem.nominal_spec() == problem.spec()
+    assert nominal_spec(problem) == problem.spec()
     assert problem.raw_files(tmp_path).keys() == {"vocab_file 1", "vocab_file 2"}
     renamed = tmp_path / "renamed"  # a table is known by its content, too
     renamed.write_bytes(encoders["inputs"].to_bytes())

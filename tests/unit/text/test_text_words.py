@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from t2t.problems.treebank.linearisation import words_of
+from t2t.features.treebank.linearisation import words_of
 from t2t.specs.constants import UNK_ID
 from t2t.text import ENCODER_CLASSES, stored_class
 from t2t.text.byte import ByteEncoder

@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.problems.formats.images import png_file
+from t2t.features.image import png_file
 
 
 class ImageProblem(base.Problem):

@@ -4,7 +4,7 @@ from typing import Any
 
 from t2t.compat.tensor2tensor.data_generators import base, text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.problems.formats.audio import read_audio, resampled
+from t2t.features.audio import read_audio, resampled
 
 
 class AudioEncoder:

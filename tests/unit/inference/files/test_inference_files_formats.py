@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t.errors import MachineError, UnknownNameError
+from t2t.features.text import Text
 from t2t.inference.files.formats import FORMATS, renderer
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
@@ -90,7 +91,9 @@ def test_an_unknown_format():
 
 # === Files whose names are the lines of the output file ===
 
-BEEPS = SimpleNamespace(name="beeps", output_suffix=".beep", output_file=lambda text: f"<{text}>".encode())
+BEEPS = SimpleNamespace(
+    name="beeps", features={"targets": Text(output_suffix=".beep", write=lambda text: f"<{text}>".encode())}
+)
 BEEPED = [Hypothesis("a b", (5, 6, 1), -0.5, -0.75), Hypothesis("", (1,), -1.25, -1.5)]
 
 
@@ -148,7 +151,7 @@ def test_shards_write_their_files_in_one_folder(tmp_path, job):
 @pytest.mark.parametrize(
     ("problem", "target", "about"),
     [
-        (SimpleNamespace(name="wmt", output_suffix=""), "out", ["wmt", "text", "tsv", "jsonl", "pharaoh"]),
+        (SimpleNamespace(name="wmt", features={}), "out", ["wmt", "text", "tsv", "jsonl", "pharaoh"]),
         (BEEPS, "-", ["--decode_to_file"]),
         (BEEPS, "", ["--decode_to_file"]),
     ],

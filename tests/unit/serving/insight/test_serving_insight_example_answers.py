@@ -12,6 +12,7 @@ from PIL import Image
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.features.text import Text
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.occlusion import occlusion_map
@@ -163,6 +164,6 @@ def test_a_sound_is_its_samples_up_to_a_length_and_an_output_what_the_decoder_wo
         samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
     np.testing.assert_allclose(samples / 32767, waveform[: len(samples)], atol=1e-4)
     assert media["note"] == f"the first {MOST_SECONDS:g} s"
-    problem = SimpleNamespace(output_suffix=".wav", output_file=lambda text: text.encode())
+    problem = SimpleNamespace(features={"targets": Text(output_suffix=".wav", write=str.encode)})
     assert content(output_media(problem, "a b"), "audio/wav").read() == b"a b"
-    assert output_media(SimpleNamespace(output_suffix=""), "a b") is None
+    assert output_media(SimpleNamespace(features={}), "a b") is None

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from t2t.features.treebank.trees import parse_tree
 from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
@@ -18,7 +19,6 @@ from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
-from t2t.problems.treebank.trees import parse_tree
 from t2t.serving.insight.figures import figure_of, tree_json
 from t2t.serving.insight.lines import write_attention_page
 from t2t.serving.insight.page import figures_page, hash_source

@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 
-from t2t.problems.treebank.alignment import places, tag_of_mark
-from t2t.problems.treebank.cleaning import inner_phrases
-from t2t.problems.treebank.trees import Part, Tree, write_tree
+from t2t.features.treebank.alignment import places, tag_of_mark
+from t2t.features.treebank.cleaning import inner_phrases
+from t2t.features.treebank.trees import Part, Tree, write_tree
 from t2t.text.white_space import split_words
 
 OUTER = "TOP"

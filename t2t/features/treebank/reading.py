@@ -6,10 +6,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from t2t.errors import UserError
-from t2t.problems.base import Sample
-from t2t.problems.treebank.cleaning import cleaned
-from t2t.problems.treebank.linearisation import is_end, linearised, restored, words_of
-from t2t.problems.treebank.trees import Malformed, Tree, parse_tree, read_tree_file
+from t2t.features.treebank.cleaning import cleaned
+from t2t.features.treebank.linearisation import is_end, linearised, restored, words_of
+from t2t.features.treebank.trees import Malformed, Tree, parse_tree, read_tree_file
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
@@ -26,7 +25,7 @@ _LEAST = 20
 
 def read_samples(
     paths: Iterable[Path], tally: Counter[str], keep_annotations: bool = False, known: Container[str] | None = None
-) -> Iterator[Sample]:
+) -> Iterator[dict[str, str]]:
     """Yields `{"inputs": words, "targets": labels}` of each tree of some files, in their order.
 
     Malformed trees are counted, logged with file and line, and skipped. A tree in which a phrase and a word have the
@@ -50,7 +49,7 @@ def read_samples(
     _check(tally[MALFORMED], trees, last="")
 
 
-def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -> Sample | None:
+def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -> dict[str, str] | None:
     """Returns the sample of a tree; None if it has no words left, or cannot be restored from its labels."""
     kept = tree if keep_annotations else cleaned(tree)
     if kept is None:

@@ -8,7 +8,7 @@ Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 an
 import re
 from collections.abc import Callable
 
-from t2t.problems.treebank.trees import OUTER_LABELS, Part, Tree
+from t2t.features.treebank.trees import OUTER_LABELS, Part, Tree
 
 EMPTY_TAG = "-NONE-"
 """Tag of empty elements: traces, dropped subjects, ellipses."""
