@@ -3,9 +3,10 @@
 import functools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -267,31 +268,14 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
     )
     served, bases = [], []
 
-    def serve(name: str, folders: dict[str, str], load):
-        """Serves the run that `load` returns, each time with its newest checkpoint; `folders` are run -> checkpoint."""
-
-        def model_of(loaded):
-            loaded = loaded.with_languages(*languages_of(values))
-            model = models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
-            model.fingerprint = loaded.checkpoint.fingerprint
-            return model
-
-        source = models.CheckpointSource(functools.partial(_stamp, folders), lambda: model_of(load()))
-        stamp, loaded = source.stamp(), load()
-        served.append(model_of(loaded))
-        served[-1].source, served[-1].stamp = source, stamp
+    def serve(name: str, folders: dict[str, str], load: Callable[[], Any]) -> Any:
+        model, loaded = _served_run(values, name, folders, load, limits)
+        served.append(model)
         return loaded
 
     for name, folder in named.items():
         if is_export(folder):
-            _check_fixed(values, folder)
-            prepare_framework()
-            from t2t.inference.parallel import use_single_core_ops
-
-            use_single_core_ops()
-            with quietly(), needs_serving():  # an export is TensorFlow's, whatever Keras runs on
-                from t2t.serving.exports import ServedExport
-            served.append(ServedExport(name, folder, values.n_best, limits))
+            served.append(_served_export(values, name, folder, limits))
             continue
         runs = _checked_runs(values, folder)
         problem = problem_of(values, runs[0])
@@ -311,6 +295,40 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
         load = functools.partial(load_adapters, bases, folder, *how, problem)
         serve(name, {str(run): checkpoint or LATEST}, load)
     return served
+
+
+def _served_export(values: flags.FlagValues, name: str, folder: str, limits: Any) -> Any:
+    """Loads a served export."""
+    _check_fixed(values, folder)
+    prepare_framework()
+    from t2t.inference.parallel import use_single_core_ops
+
+    use_single_core_ops()
+    with quietly(), needs_serving():  # an export is TensorFlow's, whatever Keras runs on
+        from t2t.serving.exports import ServedExport
+    return ServedExport(name, folder, values.n_best, limits)
+
+
+def _served_run(
+    values: flags.FlagValues, name: str, folders: dict[str, str], load: Callable[[], Any], limits: Any
+) -> tuple[Any, Any]:
+    """Returns the served model of a run, and what `load` has loaded.
+
+    `load` returns the run each time with its newest checkpoint; `folders` are run -> checkpoint.
+    """
+    from t2t.serving import models
+
+    def model_of(loaded):
+        loaded = loaded.with_languages(*languages_of(values))
+        model = models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
+        model.fingerprint = loaded.checkpoint.fingerprint
+        return model
+
+    source = models.CheckpointSource(functools.partial(_stamp, folders), lambda: model_of(load()))
+    stamp, loaded = source.stamp(), load()
+    model = model_of(loaded)
+    model.source, model.stamp = source, stamp
+    return model, loaded
 
 
 def _stamp(folders: dict[str, str]) -> tuple:

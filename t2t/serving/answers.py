@@ -130,7 +130,7 @@ class Output(_Form):
     finish_reason: Literal["length"] | UnsetType = UNSET
 
 
-class Translation(_Form):
+class TranslatedText(_Form):
     """The outputs for a text; `cut` says whether it was too long and was truncated, null if that is unknown."""
 
     outputs: list[Output]
@@ -141,14 +141,14 @@ class Translations(_Form):
     """The outputs for texts; `text` is the best one if the request had one text instead of a list."""
 
     model: str
-    translations: list[Translation]
+    translations: list[TranslatedText]
     text: str | UnsetType = UNSET
 
 
 def translations(model: str, answers: Sequence[Answer], is_one: bool) -> Translations:
     """Returns the answer to a plain request."""
     found = [
-        Translation(
+        TranslatedText(
             outputs=[
                 Output(
                     text=one.text, score=one.score, log_prob=one.log_prob, finish_reason="length" if one.cut else UNSET

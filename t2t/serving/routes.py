@@ -121,6 +121,11 @@ async def _http_error(request: Request, error: Any) -> Response:
 
 def _addresses() -> list[Address]:
     """Returns all addresses, in the order of the page."""
+    return [*_state_addresses(), *_translation_addresses(), *_openai_addresses()]
+
+
+def _state_addresses() -> list[Address]:
+    """Returns the addresses that say what is served."""
     own: list[tuple[str, str, Handler, str, dict[str, Any]]] = [
         (
             "GET",
@@ -141,10 +146,15 @@ def _addresses() -> list[Address]:
             ("GET", f"{path}/metadata", metadata, "The signature of a model, as TensorFlow Serving has it.",
              {JSON: _OBJECT}),
         ]  # fmt: skip
-    message = {"messages": [{"role": "user", "content": _TEXT_EXAMPLE}]}
     return [
-        *(Address(method=method, path=path, handler=handler, summary=summary, answers=forms)
-          for method, path, handler, summary, forms in own),
+        Address(method=method, path=path, handler=handler, summary=summary, answers=forms)
+        for method, path, handler, summary, forms in own
+    ]
+
+
+def _translation_addresses() -> list[Address]:
+    """Returns the addresses of our own and TensorFlow Serving's requests, and of newer checkpoints."""
+    return [
         Address(
             method="POST",
             path="/translate",
@@ -174,23 +184,28 @@ def _addresses() -> list[Address]:
             summary="Serves the newest checkpoint of a model.",
             answers={JSON: Reloaded},
         ),
-        *(
-            Address(
-                method="POST",
-                path=path,
-                handler=handler,
-                summary="Outputs for a text, as OpenAI's clients ask for them.",
-                requests={JSON: form},
-                examples={JSON: example},
-                answers={JSON: answer, EVENTS: str},
-            )
-            for path, handler, form, example, answer in (
-                ("/v1/completions", complete, requests.CompletionRequest, {"prompt": _TEXT_EXAMPLE},
-                 answers.TextCompletion),
-                ("/v1/chat/completions", complete_chat, requests.ChatRequest, message, answers.ChatCompletion),
-            )
-        ),
-    ]  # fmt: skip
+    ]
+
+
+def _openai_addresses() -> list[Address]:
+    """Returns the addresses of OpenAI's requests."""
+    chat = {"messages": [{"role": "user", "content": _TEXT_EXAMPLE}]}
+    forms: list[tuple[str, Handler, type, dict[str, Any], type]] = [
+        ("/v1/completions", complete, requests.CompletionRequest, {"prompt": _TEXT_EXAMPLE}, answers.TextCompletion),
+        ("/v1/chat/completions", complete_chat, requests.ChatRequest, chat, answers.ChatCompletion),
+    ]
+    return [
+        Address(
+            method="POST",
+            path=path,
+            handler=handler,
+            summary="Outputs for a text, as OpenAI's clients ask for them.",
+            requests={JSON: form},
+            examples={JSON: example},
+            answers={JSON: answer, EVENTS: str},
+        )
+        for path, handler, form, example, answer in forms
+    ]
 
 
 # === Texts to texts ===

@@ -8,7 +8,7 @@ Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 an
 import re
 from collections.abc import Callable
 
-from t2t.features.treebank.trees import OUTER_LABELS, Part, Tree
+from t2t.features.treebank.trees import OUTER_LABELS, ParseTree, Part
 
 EMPTY_TAG = "-NONE-"
 """Tag of empty elements: traces, dropped subjects, ellipses."""
@@ -23,16 +23,16 @@ def bare_label(label: str) -> str:
     return re.split(r"[-=]", label, maxsplit=1)[0] or label
 
 
-def cleaned(tree: Tree) -> Tree | None:
+def cleaned(tree: ParseTree) -> ParseTree | None:
     """Removes empty elements, nodes that are empty without them, and function tags; returns None if nothing is left."""
     return rebuilt(tree, bare_label, EMPTY_TAG)
 
 
 def rebuilt(
-    tree: Tree, relabel: Callable[[str], str] = lambda label: label, without_tag: str | None = None
-) -> Tree | None:
+    tree: ParseTree, relabel: Callable[[str], str] = lambda label: label, without_tag: str | None = None
+) -> ParseTree | None:
     """Copies a tree with `relabel` applied, without words tagged `without_tag` and empty nodes; None if empty."""
-    open_nodes: list[tuple[str, list[Tree | str]]] = [("", [])]
+    open_nodes: list[tuple[str, list[ParseTree | str]]] = [("", [])]
     for part, text in tree.walk():
         if part is Part.OPEN:
             open_nodes.append((text, []))
@@ -42,15 +42,15 @@ def rebuilt(
         else:
             label, children = open_nodes.pop()
             if children:
-                open_nodes[-1][1].append(Tree(relabel(label), tuple(children)))
+                open_nodes[-1][1].append(ParseTree(relabel(label), tuple(children)))
     found = open_nodes[0][1]
-    return next((root for root in found if isinstance(root, Tree)), None)
+    return next((root for root in found if isinstance(root, ParseTree)), None)
 
 
-def inner_phrases(tree: Tree) -> tuple[Tree, ...]:
+def inner_phrases(tree: ParseTree) -> tuple[ParseTree, ...]:
     """Returns the nodes below the outer node that treebanks put around a sentence, or the tree itself without one."""
     while tree.label in OUTER_LABELS and not tree.is_tag:
-        nodes = tuple(child for child in tree.children if isinstance(child, Tree))
+        nodes = tuple(child for child in tree.children if isinstance(child, ParseTree))
         if len(nodes) != 1:
             return nodes
         tree = nodes[0]

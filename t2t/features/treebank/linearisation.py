@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 
 from t2t.features.treebank.alignment import places, tag_of_mark
 from t2t.features.treebank.cleaning import inner_phrases
-from t2t.features.treebank.trees import Part, Tree, write_tree
+from t2t.features.treebank.trees import ParseTree, Part, write_tree
 from t2t.text.white_space import split_words
 
 OUTER = "TOP"
@@ -29,7 +29,7 @@ _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
 class Restored:
     """A tree over given words, made from a model's output."""
 
-    tree: Tree
+    tree: ParseTree
     repaired: bool
     """Whether brackets had to be closed or dropped, or words added, or tags dropped."""
 
@@ -43,7 +43,7 @@ def words_of(text: str) -> list[str]:
     return [re.sub(r"[()]", lambda found: _BRACKETS[found[0]], word) for word in split_words(text)]
 
 
-def linearised(tree: Tree) -> str:
+def linearised(tree: ParseTree) -> str:
     """Returns the labels of a tree, without those of the outer node, separated by spaces."""
     written: list[str] = []
     for phrase in inner_phrases(tree):
@@ -93,7 +93,7 @@ class _Builder:
     def __init__(self, words: Sequence[str]):
         self._words = list(words)
         self._next = 0
-        self._open: list[tuple[str, list[Tree | str]]] = [(OUTER, [])]
+        self._open: list[tuple[str, list[ParseTree | str]]] = [(OUTER, [])]
         self._open_labels: Counter[str] = Counter()
         self.repaired = False
 
@@ -130,7 +130,7 @@ class _Builder:
         while len(self._open) > 1:
             self.repaired = True
             self._close_innermost()
-        return Restored(Tree(OUTER, tuple(self._open[0][1])), self.repaired)
+        return Restored(ParseTree(OUTER, tuple(self._open[0][1])), self.repaired)
 
     def _fill(self, place: int) -> None:
         """Adds the words before index `place`, which have no tag, to the innermost phrase."""
@@ -139,14 +139,14 @@ class _Builder:
             self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
 
     def _add(self, label: str) -> None:
-        self._open[-1][1].append(Tree(_atom(label), (self._words[self._next],)))
+        self._open[-1][1].append(ParseTree(_atom(label), (self._words[self._next],)))
         self._next += 1
 
     def _close_innermost(self) -> str:
         label, children = self._open.pop()
         self._open_labels[label] -= 1
         if children:
-            self._open[-1][1].append(Tree(label, tuple(children)))
+            self._open[-1][1].append(ParseTree(label, tuple(children)))
         else:
             self.repaired = True  # a phrase over no word
         return label

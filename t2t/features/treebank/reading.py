@@ -8,7 +8,7 @@ from pathlib import Path
 from t2t.errors import UserError
 from t2t.features.treebank.cleaning import cleaned
 from t2t.features.treebank.linearisation import is_end, linearised, restored, words_of
-from t2t.features.treebank.trees import Malformed, Tree, parse_tree, read_tree_file
+from t2t.features.treebank.trees import Malformed, ParseTree, parse_tree, read_tree_file
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
@@ -49,7 +49,7 @@ def read_samples(
     _check(tally[MALFORMED], trees, last="")
 
 
-def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -> dict[str, str] | None:
+def sample_of(tree: ParseTree, tally: Counter[str], keep_annotations: bool = False) -> dict[str, str] | None:
     """Returns the sample of a tree; None if it has no words left, or cannot be restored from its labels."""
     kept = tree if keep_annotations else cleaned(tree)
     if kept is None:

@@ -21,7 +21,7 @@ _ATOM = re.compile(r"[^ \t\r\n\f\v()]+")
 
 
 class Part(enum.Enum):
-    """Kinds of steps of `Tree.walk`."""
+    """Kinds of steps of `ParseTree.walk`."""
 
     OPEN = "("
     WORD = "word"
@@ -29,12 +29,12 @@ class Part(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tree:
+class ParseTree:
     """A node and everything below it. Trees with the same notation are equal; they are never changed in place."""
 
     label: str
     """Phrase label or part-of-speech tag; empty only for an outer bracket without a label."""
-    children: "tuple[Tree | str, ...]"
+    children: "tuple[ParseTree | str, ...]"
     """Nodes from left to right; or a single word, if the node is a part-of-speech tag."""
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Tree:
 
     def walk(self) -> "Iterator[tuple[Part, str]]":
         """Yields (OPEN, label), (WORD, word) and (CLOSE, label) in written order."""
-        stack: list[tuple[str, Iterator[Tree | str]]] = [(self.label, iter(self.children))]
+        stack: list[tuple[str, Iterator[ParseTree | str]]] = [(self.label, iter(self.children))]
         yield Part.OPEN, self.label
         while stack:
             label, rest = stack[-1]
@@ -80,10 +80,10 @@ class Tree:
         return write_tree(self)
 
     def __repr__(self) -> str:
-        return f"<Tree {write_tree(self)}>"
+        return f"<ParseTree {write_tree(self)}>"
 
     def __eq__(self, other: object) -> bool:
-        return list(self.walk()) == list(other.walk()) if isinstance(other, Tree) else NotImplemented
+        return list(self.walk()) == list(other.walk()) if isinstance(other, ParseTree) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(tuple(self.walk()))
@@ -104,7 +104,7 @@ class Malformed:
         return f"{self.source}:{self.line}: {self.reason}"
 
 
-def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[Tree | Malformed]:
+def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[ParseTree | Malformed]:
     """Yields the trees of a file, plain or gzip; see `read_trees`.
 
     Raises:
@@ -113,7 +113,7 @@ def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[Tree | Mal
     return read_trees(read_lines(path, tally), str(path))
 
 
-def parse_tree(text: str) -> Tree | Malformed:
+def parse_tree(text: str) -> ParseTree | Malformed:
     """Reads text that should hold exactly one tree."""
     found = list(read_trees(text.split("\n"), "text"))
     wrong = next((one for one in found if isinstance(one, Malformed)), None)
@@ -122,7 +122,7 @@ def parse_tree(text: str) -> Tree | Malformed:
     return found[0] if len(found) == 1 else Malformed("text", 1, f"{len(found)} trees where one should be")
 
 
-def read_trees(lines: Iterable[str], source: str) -> Iterator[Tree | Malformed]:
+def read_trees(lines: Iterable[str], source: str) -> Iterator[ParseTree | Malformed]:
     """Yields trees in order, and a `Malformed` in place of each that cannot be read; reading then continues.
 
     A line may hold several trees, and a tree may span several lines. If a tree is still open and a line begins, without
@@ -139,7 +139,7 @@ def read_trees(lines: Iterable[str], source: str) -> Iterator[Tree | Malformed]:
     yield from reader.end()
 
 
-def write_tree(tree: Tree) -> str:
+def write_tree(tree: ParseTree) -> str:
     """Returns a tree on one line, with single spaces; `parse_tree` reads it back.
 
     Raises:
@@ -167,7 +167,7 @@ class _Open:
 
     label: str | None = None
     """None until it is known."""
-    children: list[Tree | str] = dataclasses.field(default_factory=list)
+    children: list[ParseTree | str] = dataclasses.field(default_factory=list)
 
 
 class _Reader:
@@ -179,9 +179,9 @@ class _Reader:
         self._begin = 0
         self._wrong = ""
         """The first fault found in the current tree, which is read to its end nevertheless."""
-        self._finished: Tree | Malformed | None = None
+        self._finished: ParseTree | Malformed | None = None
 
-    def read(self, number: int, line: str) -> Iterator[Tree | Malformed]:
+    def read(self, number: int, line: str) -> Iterator[ParseTree | Malformed]:
         """Reads a line; yields the trees that are known to be complete after it."""
         tokens = _TOKEN.findall(line)
         if self._stack and line.startswith("(") and self._starts_new_tree(tokens):
@@ -196,7 +196,7 @@ class _Reader:
                 self._stack.append(_Open())
                 stray = False
             elif token == ")":
-                if isinstance(self._finished, Tree):
+                if isinstance(self._finished, ParseTree):
                     self._finished = Malformed(self._source, self._begin, "more brackets close than were opened")
                 elif self._finished is None:
                     self._finished = Malformed(self._source, number, "a bracket closes that was not opened")
@@ -205,7 +205,7 @@ class _Reader:
                 yield from self._pop_trees()
                 yield Malformed(self._source, number, f"{_shorten(token)} is outside all brackets")
 
-    def end(self) -> Iterator[Tree | Malformed]:
+    def end(self) -> Iterator[ParseTree | Malformed]:
         """Yields the remaining tree or fault at the end of the text."""
         yield from self._pop_trees()
         if self._stack:
@@ -224,14 +224,14 @@ class _Reader:
             node.children.append(token)
 
     def _close(self, node: _Open) -> None:
-        tree = Tree(node.label or "", tuple(node.children))
+        tree = ParseTree(node.label or "", tuple(node.children))
         self._wrong = self._wrong or _fault(tree, is_root=not self._stack)
         if self._stack:
             self._stack[-1].children.append(tree)
         else:
             self._finished = Malformed(self._source, self._begin, self._wrong) if self._wrong else tree
 
-    def _pop_trees(self) -> Iterator[Tree | Malformed]:
+    def _pop_trees(self) -> Iterator[ParseTree | Malformed]:
         if self._finished is not None:
             yield self._finished
         self._finished = None
@@ -247,7 +247,7 @@ class _Reader:
         return Malformed(self._source, self._begin, f"{opened} still open where {where}")
 
 
-def _fault(tree: Tree, is_root: bool) -> str:
+def _fault(tree: ParseTree, is_root: bool) -> str:
     """Returns what is wrong with a node that has just been closed, or an empty string."""
     if not tree.children:
         return f"({_shorten(tree.label)}) holds nothing" if tree.label else "() holds nothing"

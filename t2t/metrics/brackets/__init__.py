@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from t2t.features.treebank.trees import Malformed, Part, Tree, parse_tree, write_tree
+from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, write_tree
 from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.brackets.compare import compare
 from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, get_parameters, read_parameters
@@ -148,9 +148,9 @@ def with_gold_tags(hypothesis: str, gold: str) -> str:
     return write_tree(_retagged(found, [tag for tag, _ in wanted.tagged_words()]))
 
 
-def _retagged(tree: Tree, tags: list[str]) -> Tree:
+def _retagged(tree: ParseTree, tags: list[str]) -> ParseTree:
     rest = iter(tags)
-    open_nodes: list[tuple[str, list[Tree | str]]] = [("", [])]
+    open_nodes: list[tuple[str, list[ParseTree | str]]] = [("", [])]
     for part, text in tree.walk():
         if part is Part.OPEN:
             open_nodes.append((text, []))
@@ -158,7 +158,7 @@ def _retagged(tree: Tree, tags: list[str]) -> Tree:
             open_nodes[-1] = (next(rest), [text])
         else:
             label, children = open_nodes.pop()
-            open_nodes[-1][1].append(Tree(label, tuple(children)))
+            open_nodes[-1][1].append(ParseTree(label, tuple(children)))
     (root,) = open_nodes[0][1]
-    assert isinstance(root, Tree), "a walk begins and ends with a node"
+    assert isinstance(root, ParseTree), "a walk begins and ends with a node"
     return root

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.features.treebank.trees import Part, Tree, parse_tree
+from t2t.features.treebank.trees import ParseTree, Part, parse_tree
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError, attention_rollout
 from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.output_terms import OutputTerms
@@ -166,10 +166,10 @@ def _tree(translator: Translator, source: str, output: str, given: bool) -> dict
     if not isinstance(problem, Parsing):
         return None
     tree = parse_tree(problem.finish(source, problem.read_target(output, source)).text if given else output)
-    return tree_json(tree) if isinstance(tree, Tree) else None
+    return tree_json(tree) if isinstance(tree, ParseTree) else None
 
 
-def tree_json(tree: Tree) -> dict[str, Any]:
+def tree_json(tree: ParseTree) -> dict[str, Any]:
     """Returns the nodes of a tree in written order, each with the index of its parent."""
     labels, parents, words, above = [], [], [], [-1]
     for part, text in tree.walk():

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from t2t.features.treebank.alignment import is_mark, places, tag_of_mark
 from t2t.features.treebank.cleaning import bare_label, cleaned, inner_phrases
 from t2t.features.treebank.linearisation import linearised, restored, words_of
-from t2t.features.treebank.trees import Malformed, Part, Tree, parse_tree, read_tree_file, read_trees, write_tree
+from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, read_tree_file, read_trees, write_tree
 from tests.errors import refused
 
 DOG = "(S (NP (DT A) (NN dog)) (VP (VBZ runs)))"
 DEPTH = 1500
 
 atoms = st.text(st.characters(exclude_characters="() \t\r\n\f\v", exclude_categories=["Cs"]), min_size=1, max_size=4)
-tags = st.builds(lambda tag, word: Tree(tag, (word,)), atoms, atoms)
+tags = st.builds(lambda tag, word: ParseTree(tag, (word,)), atoms, atoms)
 trees = st.recursive(
-    tags, lambda below: st.builds(Tree, atoms, st.lists(below, min_size=1, max_size=4).map(tuple)), max_leaves=12
+    tags, lambda below: st.builds(ParseTree, atoms, st.lists(below, min_size=1, max_size=4).map(tuple)), max_leaves=12
 )
 
 
@@ -31,8 +31,8 @@ def read(text):
 
 def test_a_tree_by_hand():
     tree = parse_tree(DOG)
-    noun_phrase = Tree("NP", (Tree("DT", ("A",)), Tree("NN", ("dog",))))
-    assert tree == Tree("S", (noun_phrase, Tree("VP", (Tree("VBZ", ("runs",)),))))
+    noun_phrase = ParseTree("NP", (ParseTree("DT", ("A",)), ParseTree("NN", ("dog",))))
+    assert tree == ParseTree("S", (noun_phrase, ParseTree("VP", (ParseTree("VBZ", ("runs",)),))))
     assert tree.words() == ["A", "dog", "runs"]
     assert tree.tagged_words() == [("DT", "A"), ("NN", "dog"), ("VBZ", "runs")]
     assert not tree.is_tag
@@ -41,7 +41,7 @@ def test_a_tree_by_hand():
         (Part.OPEN, "NP"), (Part.OPEN, "DT"), (Part.WORD, "A"), (Part.CLOSE, "DT"),
         (Part.OPEN, "NN"), (Part.WORD, "dog"), (Part.CLOSE, "NN"), (Part.CLOSE, "NP"),
     ]  # fmt: skip
-    assert repr(noun_phrase) == "<Tree (NP (DT A) (NN dog))>"
+    assert repr(noun_phrase) == "<ParseTree (NP (DT A) (NN dog))>"
     for text in ("(S (NP a)) (S (NP b))", "", "(S (NP a)"):
         assert isinstance(parse_tree(text), Malformed)
 
@@ -63,7 +63,7 @@ def test_reading_is_the_inverse_of_writing_also_of_trees_over_many_lines(many, b
     if between != "\n\n  ":
         assert list(read_trees(text.split("\n"), "f")) == many
     assert list(read_trees([text.replace("\n", " ")], "f")) == many
-    outer = [Tree("", (tree,)) for tree in many]
+    outer = [ParseTree("", (tree,)) for tree in many]
     lines = "\n".join(map(write_tree, outer)).replace(" (", "\n  (").split("\n")
     assert list(read_trees(lines, "f")) == outer
 
@@ -109,9 +109,9 @@ def test_malformed_trees_are_named_and_the_next_one_is_read(text, expected):
 
 
 def test_depth_is_no_limit():
-    tree, other = Tree("X", ("a",)), Tree("X", ("b",))
+    tree, other = ParseTree("X", ("a",)), ParseTree("X", ("b",))
     for _ in range(DEPTH - 1):
-        tree, other = Tree("X", (tree,)), Tree("X", (other,))
+        tree, other = ParseTree("X", (tree,)), ParseTree("X", (other,))
     text = write_tree(tree)
     assert text == "(X " * DEPTH + "a" + ")" * DEPTH
     assert parse_tree(text) == tree
@@ -123,10 +123,10 @@ def test_depth_is_no_limit():
 
 
 @pytest.mark.parametrize(("tree", "name"), [
-    (Tree("S", ()), "'S'"),
-    (Tree("S", (Tree("NP", ("New York",)),)), "York'"),
-    (Tree("S", (Tree("NP", (":-)",)),)), "':-)'"),
-    *((tree, "''") for tree in (Tree("S", (Tree("", ("a",)),)), Tree("S", ("",)))),
+    (ParseTree("S", ()), "'S'"),
+    (ParseTree("S", (ParseTree("NP", ("New York",)),)), "York'"),
+    (ParseTree("S", (ParseTree("NP", (":-)",)),)), "':-)'"),
+    *((tree, "''") for tree in (ParseTree("S", (ParseTree("", ("a",)),)), ParseTree("S", ("",)))),
 ])  # fmt: skip
 def test_what_cannot_be_written(tree, name):
     with refused(name, by=ValueError):
