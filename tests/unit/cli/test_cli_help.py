@@ -29,7 +29,7 @@ KINDS = {
 }  # fmt: skip
 OTHERS = re.compile(r"my_|their_")
 """Names that users give their own parts in examples."""
-LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing", "transformer_align"}
+LOOK_ALIKE = {"image_shape", "image_size", "image_fit", "multi_processing", "transformer_align"}
 """Attributes of problems, a value of Apache Beam and a model of fairseq, which look like registered names."""
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
