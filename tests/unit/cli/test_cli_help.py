@@ -127,7 +127,11 @@ def texts_for_users():
         yield name, "\n".join([command.USAGE, *(values[flag].help for flag in values)])
     for page in PAGES:
         if page.stem != "CHANGELOG":
-            yield page.name, page.read_text(encoding="utf-8")
+            text = page.read_text(encoding="utf-8")
+            yield (
+                page.name,
+                re.sub(r"(?m)^\| [\w.-]+/[\w.-]+ \|.*$", "", text),
+            )  # names of others' plug-ins, by repository
     for registry in REGISTRIES:
         for entry in registry.entries():
             yield entry.name, entry.summary
