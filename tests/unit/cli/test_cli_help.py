@@ -127,11 +127,9 @@ def texts_for_users():
         yield name, "\n".join([command.USAGE, *(values[flag].help for flag in values)])
     for page in PAGES:
         if page.stem != "CHANGELOG":
-            text = page.read_text(encoding="utf-8")
-            yield (
-                page.name,
-                re.sub(r"(?m)^\| [\w.-]+/[\w.-]+ \|.*$", "", text),
-            )  # names of others' plug-ins, by repository
+            # What repositories of others define, in rows that begin with the repository, is none of ours.
+            own = re.sub(r"(?m)^\| [\w.-]+/[\w.-]+ \|.*$", "", page.read_text(encoding="utf-8"))
+            yield page.name, own
     for registry in REGISTRIES:
         for entry in registry.entries():
             yield entry.name, entry.summary
