@@ -145,7 +145,7 @@ def resampled(waveform: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
     """Returns the 8-bit codes, (N,) uint8, of a float waveform (N,) in [-1, 1]; louder samples are clipped.
 
-    f(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), rounded to the nearest of 256 equally spaced values (ITU-T G.711; van
+    `sign(x) ln(1 + mu |x|) / ln(1 + mu)`, rounded to the nearest of 256 equally spaced values (ITU-T G.711; van
     den Oord et al. 2016, section 2.2).
     """
     x = np.clip(np.asarray(waveform, np.float64), -1.0, 1.0)
