@@ -78,6 +78,11 @@ def test_settings_of_features_are_of_the_data_and_options_change_those_of_free_t
         Text("words")
 
 
+def test_outputs_are_read_with_a_vocabulary():
+    with refused("tokens", "with_encoders"):
+        Strokes().decode_target([3])
+
+
 @pytest.mark.parametrize(("value", "names"), [
     (np.zeros((3, 4)), "4 'inputs'"), (np.zeros(3), "'inputs' (length, 2)"), (np.zeros((3, 2), int), "'inputs'"),
     ([[0.0, 1.0]], "'inputs'"),
