@@ -105,7 +105,9 @@ def test_serve(folder):
     assert [one["text"] for one in settings["translations"][0]["outputs"]] == [one.text for one in three]
     assert rows["predictions"][0]["outputs"] == [best]
     assert chat["choices"][0]["message"]["content"] == best
-    *pieces, whole = map(json.loads, events.strip().split("\n\ndata: "))
+    stream, reloaded = events.strip().rsplit("\n\n", 1)
+    assert json.loads(reloaded) == {"model": "ende", "step": 1300, "reloaded": False}
+    *pieces, whole = map(json.loads, stream.split("\n\ndata: "))
     assert whole == plain
     assert "".join(piece["delta"] for piece in pieces) == best
 
