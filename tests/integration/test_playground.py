@@ -144,10 +144,11 @@ def test_another_piece_is_chosen_in_the_output_and_dropped_again(page, insight, 
 def language_model(tiny_run, tmp_path_factory):
     """Folder of a run that continues sequences of digits."""
     folder = tmp_path_factory.mktemp("language_model")
+    hparams = TINY.removeprefix("num_encoder_layers=1,")  # it has no encoder
     files = [f"--{split}_file={tiny_run.raw_dir}/{split}.source" for split in ("train", "dev")]
     call(
         trainer, *files, "--problem=languagemodel_files", "--vocab_kind=token", f"--data_dir={folder}/data",
-        "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY.removeprefix('num_encoder_layers=1,')}", "--worker_cpu=1",
+        "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--worker_cpu=1",
         "--generate_data", f"--output_dir={folder}/run", "--train_steps=20",
     )  # fmt: skip
     return folder / "run"
