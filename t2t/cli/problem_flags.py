@@ -100,8 +100,8 @@ def config_of(values: flags.FlagValues) -> RunConfig:
     if not values.problem and "model" not in values:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     given = {name: values[name].value for name in OPTIONS if name in values and is_given(values[name])}
-    if given.get("schedule") not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # one that only evaluates
-        given.pop("schedule", None)
+    if given.get("schedule", TRAIN_ONLY) not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # it only evaluates, without a seed
+        given = {name: value for name, value in given.items() if name not in ("schedule", "random_seed")}
     if "model" in values:
         given["hparams"] = join_overrides((given_hparams(values), search_overrides(values)))
     return resolve_aliases(RunConfig.given({**given, "problem_options": problem_options(values)}))

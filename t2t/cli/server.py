@@ -304,7 +304,7 @@ def _served_export(values: flags.FlagValues, name: str, folder: str, limits: Any
     from t2t.inference.parallel import use_single_core_ops
 
     use_single_core_ops()
-    with quietly(), needs_serving():  # an export is TensorFlow's, whatever Keras runs on
+    with quietly(), needs_serving():  # exports need TensorFlow, also where Keras runs on JAX
         from t2t.serving.exports import ServedExport
     return ServedExport(name, folder, values.n_best, limits)
 

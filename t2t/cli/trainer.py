@@ -173,9 +173,10 @@ def _config_file(values: flags.FlagValues, experiment: Experiment) -> str:
     found = {name: value for name in names if (value := getattr(config, name)) not in (None, "")}
     shown = ("random_seed", *(name for names in RUN_OPTIONS.values() for name in names), "schedule")
     for name in shown:
-        value = getattr(config, name)
-        if is_given(values[name]) or (name in config.origins and value != getattr(default, name)):
-            found[name] = values[name].value if name == "schedule" and is_given(values[name]) else value
+        if is_given(values[name]):
+            found[name] = values[name].value
+        elif name in config.origins and (value := getattr(config, name)) != getattr(default, name):
+            found[name] = value
     changed = {name: value for name, value in experiment.hparams.items() if name in assigned_names(config.hparams)}
     searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
     return format_config({**found, **shared_options(config), **given_flags(values, (*found, *searched))}, changed)

@@ -111,7 +111,7 @@ class Feature:
         """Returns a given output, as `finish` leaves it, as the text that the vocabulary encodes.
 
         Raises:
-            UserError: it is no output for this input.
+            UserError: this input cannot have such an output.
         """
         return text
 

@@ -74,7 +74,7 @@ class Tree(Text):
         return TokenEncoder([*sorted(train, key=lambda label: (-train[label], label)), *sorted(others)])
 
     def finish(self, source: str, output: str, encoder: TextEncoder | None = None) -> Finished:
-        """Returns a tree in brackets over exactly the words of the source, whatever labels the output has."""
+        """Returns a tree in brackets over exactly the words of the source, for any labels in the output."""
         words = words_of(source)
         if not words:
             return Finished("")

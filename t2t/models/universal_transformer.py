@@ -73,7 +73,7 @@ class Recurrence(keras.layers.Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run of a recurrence; not a tuple, in which Keras would not allow tensors beside other objects."""
+    """One run of a recurrence. It is not a tuple, since Keras allows only tensors in one."""
 
     recurrence: Recurrence
     transform: Transform

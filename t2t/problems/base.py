@@ -262,7 +262,7 @@ class Problem(ABC):
             source: the input as text; None if it is not known.
 
         Raises:
-            UserError: it is no output for this input.
+            UserError: this input cannot have such an output.
         """
         return feature_of(self, TARGETS).read_output(text, source)
 

@@ -141,7 +141,7 @@ def build_encoders(problem: Samples, source: Source) -> dict[str, TextEncoder]:
     if size and texts and all(name in found for name in texts):
         encoder = found[texts[0]]
         log.warning(
-            "%s: --vocab_size=%d has no effect: its vocabulary, of kind %s, has %d ids whatever is asked for",
+            "%s: --vocab_size=%d has no effect: its vocabulary, of kind %s, always has %d ids",
             problem.name, size, encoder.kind, encoder.vocab_size,
         )  # fmt: skip
     for names in _groups(problem, [name for name in texts if name not in found]):

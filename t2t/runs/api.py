@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from t2t.errors import UserError
 from t2t.registry import REGISTRIES
 from t2t.runs.arguments import (
+    as_config,
     as_integer,
-    as_options,
-    as_overrides,
     as_path,
     as_text,
     checks_arguments,
     unknown_argument,
 )
-from t2t.runs.config import TRAIN_OPTIONS, RunConfig
+from t2t.runs.config import TRAIN_OPTIONS
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
@@ -84,16 +83,12 @@ def generate_data(
     from t2t.runs.data import check_data_options, generate_all
     from t2t.runs.names import option_names, resolve_aliases
 
-    given: dict[str, Any] = {
-        "problem": as_text("problem", problem),
-        "data_dir": as_path("data_dir", data_dir),
-        "tmp_dir": as_path("tmp_dir", tmp_dir),
-        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
-        "problem_options": options,
-    }
+    config = as_config(
+        problem=problem, data_dir=data_dir, tmp_dir=tmp_dir, t2t_usr_dir=t2t_usr_dir, problem_options=options
+    )
     seed = as_integer("random_seed", random_seed)
-    load_plugins_quietly(given["t2t_usr_dir"])
-    config = resolve_aliases(RunConfig.given(given))
+    load_plugins_quietly(config.t2t_usr_dir)
+    config = resolve_aliases(config)
     known = option_names(config.problem)
     for name in options:
         if name.rpartition(".")[2] not in known:
@@ -152,22 +147,12 @@ def train(
     """
     from t2t.runs.experiment import Experiment
 
-    given = {
-        "problem": as_text("problem", problem),
-        "model": as_text("model", model),
-        "hparams_set": as_text("hparams_set", hparams_set),
-        "hparams": as_overrides(hparams),
-        "train_steps": None if train_steps is None else as_integer("train_steps", train_steps),
-        "problem_options": as_options("problem_options", problem_options),
-        "data_dir": as_path("data_dir", data_dir),
-        "output_dir": as_path("output_dir", output_dir),
-        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
-        **options,
-    }
-    if "warm_start_from" in options:
-        given["warm_start_from"] = as_path("warm_start_from", options["warm_start_from"])
-    load_plugins_quietly(given["t2t_usr_dir"])
-    experiment = Experiment.resolve(RunConfig.given(given))
+    given = as_config(
+        problem=problem, model=model, hparams_set=hparams_set, hparams=hparams, train_steps=train_steps,
+        problem_options=problem_options, data_dir=data_dir, output_dir=output_dir, t2t_usr_dir=t2t_usr_dir, **options,
+    )  # fmt: skip
+    load_plugins_quietly(given.t2t_usr_dir)
+    experiment = Experiment.resolve(given)
     experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
     prepare_framework()
     from t2t.runs.training import TrainingRun

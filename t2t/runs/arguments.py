@@ -14,7 +14,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.hparams.synonyms import meant_by
 from t2t.registry import PROBLEMS
-from t2t.runs.config import RunConfig
+from t2t.runs.config import NAMES, RunConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -186,3 +186,18 @@ def as_overrides(value: Any) -> str:
     if not isinstance(value, str | None):
         raise ArgumentError(f"hparams={value!r}: give a dict, or text such as 'batch_size=512,num_heads=4'")
     return value or ""
+
+
+_PATHS = ("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "warm_start_from")
+
+
+def as_config(**given: Any) -> RunConfig:
+    """Returns the configuration of arguments with the names of its options; raises ArgumentError for wrong types."""
+    values = dict(given)
+    for names, convert in ((NAMES, as_text), (_PATHS, as_path), (("problem_options",), as_options)):
+        values |= {name: convert(name, given[name]) for name in names if name in given}
+    if "hparams" in given:
+        values["hparams"] = as_overrides(given["hparams"])
+    if given.get("train_steps") is not None:
+        values["train_steps"] = as_integer("train_steps", given["train_steps"])
+    return RunConfig.given(values)

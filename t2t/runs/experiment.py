@@ -162,8 +162,9 @@ class Experiment:
                 checkpoint for the warm start, hparams that only decoding reads, or an output directory in a zoo.
         """
         config, hparams = self.config, self.hparams
+        steps = CheckpointStore(self.run.checkpoints_folder).steps() if self.run else []
         check_outside_zoo(config.output_folder, "output_dir")
-        if self.run and CheckpointStore(self.run.checkpoints_folder).steps():  # a run without any may be replaced
+        if self.run and steps:  # a run without any may be replaced
             self._check_same_run(self.run)
         if hparams.shortlist:
             raise UserError(
@@ -177,7 +178,6 @@ class Experiment:
             _check_raw_files(config)
         if config.warm_start_from and not self.begun:
             find_source(config.warm_start_from)
-        steps = CheckpointStore(self.run.checkpoints_folder).steps() if self.run else []
         if hparams.lora_rank and not steps:
             check_adapters(hparams, config)
         goes_on = max(steps, default=0) < hparams.train_steps
@@ -190,7 +190,7 @@ class Experiment:
         Data and options of the problem are compared when training begins, see `RunDir.check_same`.
         """
         hparams = with_recorded_decisions(self.hparams, run.record.hparams, self.config.hparams)
-        requested = {name: getattr(self.config, name) for name in ("problem", "model", "hparams_set")}
+        requested: dict[str, Any] = {name: getattr(self.config, name) for name in NAMES}
         run.check_same(dataclasses.replace(run.record, **requested, hparams=hparams.to_dict()), MAY_CHANGE_ON_RESUME)
 
     def _check_names(self, problems: Sequence[Problem]) -> None:
@@ -318,7 +318,7 @@ def _run_in(folder: Path) -> RunDir | None:
 
 def _check_complete(config: RunConfig) -> None:
     """Raises UserError for names that are missing."""
-    missing = [f"--{name}" for name in ("problem", "model", "hparams_set") if not getattr(config, name)]
+    missing = [f"--{name}" for name in NAMES if not getattr(config, name)]
     if missing and config.output_dir and not RunDir.exists(config.output_folder):
         folder = config.output_folder
         raise UserError(

@@ -84,7 +84,7 @@ Drawn = tuple[np.ndarray, np.ndarray]
 class SampledCandidates:
     """Draws candidates with the decoder's search, on the training devices, with the current weights.
 
-    The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its
+    The samples of an example are a function of the weights and (run seed, update, example), not of the rest of its
     batch. Like its target they begin with the language code, if there is one. With `minimum_risk`, repeated samples are
     left empty, so that the candidates of a sentence are distinct.
 

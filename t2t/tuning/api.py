@@ -9,9 +9,7 @@ from t2t.errors import needs_extra
 from t2t.files.paths import check_local, local_path
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import (
-    as_integer,
-    as_options,
-    as_overrides,
+    as_config,
     as_path,
     as_text,
     checks_arguments,
@@ -96,19 +94,11 @@ def tune(
         trial_gpus=trial_gpus,
     )  # fmt: skip
     options.setdefault("keep_checkpoint_max", 1)
-    given = {
-        "problem": as_text("problem", problem),
-        "model": as_text("model", model),
-        "hparams_set": as_text("hparams_set", hparams_set),
-        "hparams": as_overrides(hparams),
-        "train_steps": None if train_steps is None else as_integer("train_steps", train_steps),
-        "problem_options": as_options("problem_options", problem_options),
-        "data_dir": as_path("data_dir", data_dir),
-        "t2t_usr_dir": as_path("t2t_usr_dir", t2t_usr_dir),
-        **options,
-    }
-    load_plugins_quietly(given["t2t_usr_dir"])
-    config = RunConfig.given(given)
+    config = as_config(
+        problem=problem, model=model, hparams_set=hparams_set, hparams=hparams, train_steps=train_steps,
+        problem_options=problem_options, data_dir=data_dir, t2t_usr_dir=t2t_usr_dir, **options,
+    )  # fmt: skip
+    load_plugins_quietly(config.t2t_usr_dir)
     with needs_extra("tune", "t2t.tune"):
         from t2t.tuning.searching import StudyRequest, search
 

@@ -16,6 +16,7 @@ from t2t.cli.config import format_config, refuse_flags
 from t2t.cli.problem_flags import config_of
 from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.files.paths import address_of, named_files
+from t2t.runs.config import RunConfig
 from t2t.runs.names import build_hparams
 from tests.errors import refused
 from tests.in_process import call, check_refused, refuses
@@ -144,6 +145,11 @@ def test_flags_and_hparams_of_a_file(config, text, command, arguments, expected)
     values = parsed(command, f"--config={config}", *arguments.split())
     found = {name: DERIVED[name](values) if name in DERIVED else values[name].value for name in expected}
     assert found == expected
+
+
+def test_a_schedule_that_only_evaluates_asks_for_no_seed():
+    config = config_of(parsed(trainer, "--schedule=evaluate", "--random_seed=5", *SHORT.split()))
+    assert (config.schedule, config.random_seed) == (RunConfig().schedule, 0)
 
 
 def test_what_the_command_line_itself_leaves_unread_is_refused(config):

@@ -143,7 +143,7 @@ class Ids(text_problems.Text2TextProblem):
     assert texts("their_ids")["train"] == [("red white", "red"), ("blue UNK", "green")]
 
 
-def test_classes_and_language_models_and_problems_of_the_first_versions(load, texts, tmp_path):
+def test_classes_and_language_models(load, texts, tmp_path):
     load("""
 @registry.register_problem
 class TheirClasses(text_problems.Text2ClassProblem):
@@ -173,7 +173,17 @@ class TheirBooks(text_problems.ChoppedTextProblem):
   def train_text_filepaths(self, tmp_dir):
     return [os.path.join(tmp_dir, "book")]
   dev_text_filepaths = train_text_filepaths
+""")
+    (tmp_path / "book").write_text("abcdefghij")
+    for name in ("their_classes", "their_texts", "their_books"):
+        generate(name, tmp_path)
+    assert texts("their_classes")["dev"] == [("so-so dev", "good")]
+    assert texts("their_texts")["train"] == [("a text",)]
+    assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
 
+
+def test_algorithms_and_problems_of_the_first_versions(load, texts, tmp_path):
+    load("""
 @registry.register_problem
 class TheirSums(algorithmic.AlgorithmicProblem):
   num_symbols, train_size, dev_size, train_length, dev_length = 9, 3, 1, 4, 4
@@ -195,7 +205,6 @@ class TheirOld(problem.Text2TextProblem):
     path, vocab = os.path.join(tmp_dir, "train" if is_training else "dev"), text_encoder.ByteTextEncoder()
     return translate.token_generator(path + ".a", path + ".b", vocab, text_encoder.EOS_ID)
 """)
-    (tmp_path / "book").write_text("abcdefghij")
     for name, text in {"train.a": "a", "train.b": "b", "dev.a": "a", "dev.b": "c"}.items():
         (tmp_path / name).write_text(text + "\n")
     numbers = {
@@ -203,15 +212,12 @@ class TheirOld(problem.Text2TextProblem):
         "their_copies": str,
         "their_reverses": lambda text: text[::-1],
     }
-    for name in ("their_classes", "their_texts", "their_books", "their_old", *numbers):
+    for name in ("their_old", *numbers):
         generate(name, tmp_path)
     for name, expected in numbers.items():
         rows = texts(name)["train"]
         assert rows == [(inputs, expected(inputs)) for inputs, _ in rows]
         assert len(rows) == 3
-    assert texts("their_classes")["dev"] == [("so-so dev", "good")]
-    assert texts("their_texts")["train"] == [("a text",)]
-    assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
     assert texts("their_old") == {"train": [("a", "b")], "dev": [("a", "c")]}
 
 
