@@ -51,7 +51,7 @@ setup(
     ],
     packages=find_packages(include=["t2t", "t2t.*"]),
     package_dir={"": "."},  # so an editable install adds a path, which type checkers follow, instead of an import hook
-    package_data={"t2t": ["py.typed", "serving/insight/static/*", "problems/number_phrases/*", "zoo/**/*"]},
+    package_data={"t2t": ["py.typed", "studio/static/*", "problems/number_phrases/*", "zoo/**/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.12,<3.16",

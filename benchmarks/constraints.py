@@ -76,9 +76,9 @@ def _side(
     translator: Translator, rows: list[list[int]], changes: dict[str, Any], terms: Any, is_constrained: bool
 ) -> Callable[[], float]:
     """Returns a function that searches the first tokens of a batch and returns the milliseconds per token."""
-    from t2t.decoding.constraints.batch_constraints import BatchConstraints
     from t2t.inference.model_engine import build_search
     from t2t.inference.tensorflow.batch_search import TOKENS_PER_CALL, TensorFlowBatchSearch
+    from t2t.search.constraints.batch_constraints import BatchConstraints
 
     settings, hparams = translator.settings(constrain_output=is_constrained and terms is None, **changes)
     asked = [terms if is_constrained else None] * len(rows)

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.features.feature import Feature
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.search.settings import SearchSettings
 
 
 class Reverser:

@@ -104,7 +104,7 @@ def _folder(name: str) -> Path:
 
 
 def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
-    from t2t.serving.insight import loaded_models, opened_data, routes, run_folders, studio
+    from t2t.studio import loaded_models, opened_data, routes, run_folders, studio
 
     named = {
         name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
@@ -167,7 +167,7 @@ def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
         found[name] = run, update
     check_output(values.plot)
     with needs_serving():
-        from t2t.serving.insight import curves, run_folders
+        from t2t.studio import curves, run_folders
     drawn = _curves_below(run_folders.RunFolders({}, folders), folders, curves.curves_of)
     drawn |= {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
     if not drawn:

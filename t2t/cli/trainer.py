@@ -214,7 +214,7 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
     if values.studio:
         with needs_serving():
             from t2t.serving import connections  # noqa: F401
-            from t2t.serving.insight.page import plotly_file
+            from t2t.studio.page import plotly_file
         plotly_file()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import Promise
 from t2t.export.job import Trial
@@ -25,6 +24,7 @@ from t2t.export.parity import (
 from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
+from t2t.search.result import exists
 from t2t.specs.constants import TARGETS
 
 BATCH = 32

@@ -8,7 +8,7 @@ SCHEDULES = ("noam", "rsqrt_decay", "inverse_sqrt", "constant", "linear", "cosin
 OBJECTIVES = ("likelihood", "expected_reward", "minimum_risk")
 OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 MASK_PREDICT = "mask_predict"
-"""Decoding method of conditional masked language models, see `t2t.decoding.mask_predict`."""
+"""Decoding method of conditional masked language models, see `t2t.search.mask_predict`."""
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
@@ -277,7 +277,7 @@ class TrainHParams:
 
 @dataclass(kw_only=True)
 class DecodeHParams:
-    """Search and output options of decoding, see `t2t.decoding`."""
+    """Search and output options of decoding, see `t2t.search`."""
 
     decode_method: str = param(
         "beam", "Decoding method; mask_predict is the only one of conditional masked language models.",

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
+from t2t.search.settings import SearchSettings
 
 log = logging.getLogger("t2t")
 

@@ -12,10 +12,10 @@ import keras
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.settings import SearchSettings
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.search.settings import SearchSettings
 
 
 class ModelFunction(ABC):

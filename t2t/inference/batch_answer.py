@@ -6,10 +6,10 @@ Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of
 import numpy as np
 from keras import ops
 
-from t2t.decoding.result import SearchResult
 from t2t.inference.backend import inputs_signature
 from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
+from t2t.search.result import SearchResult
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
 

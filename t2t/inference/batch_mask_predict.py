@@ -12,20 +12,20 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.decoding.mask_predict import (
+from t2t.inference.backend import inputs_signature
+from t2t.inference.backend_choice import inference_backend
+from t2t.layers.loops import split_blocks, stack
+from t2t.layers.losses import BLOCK
+from t2t.search.mask_predict import (
     PredictFn,
     likeliest_lengths,
     mask_predict,
     most_probable_words,
     rank_candidates,
 )
-from t2t.decoding.result import SearchResult
-from t2t.decoding.settings import SearchSettings
-from t2t.decoding.state import repeat_for_beams
-from t2t.inference.backend import inputs_signature
-from t2t.inference.backend_choice import inference_backend
-from t2t.layers.loops import split_blocks, stack
-from t2t.layers.losses import BLOCK
+from t2t.search.result import SearchResult
+from t2t.search.settings import SearchSettings
+from t2t.search.state import repeat_for_beams
 from t2t.specs.constants import INPUTS
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.decoding.constraints.token_rules import forbid_padding
-from t2t.decoding.coverage import covering, reorder_covered, start_coverage
-from t2t.decoding.result import SearchResult, exists
-from t2t.decoding.search import search_of
-from t2t.decoding.settings import SearchNumbers, SearchSettings
-from t2t.decoding.state import repeat_for_beams
-from t2t.decoding.step import NextToken
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched
 from t2t.inference.search_batch import SearchState, automaton_of, prefix_of
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints.token_rules import forbid_padding
+from t2t.search.coverage import covering, reorder_covered, start_coverage
+from t2t.search.result import SearchResult, exists
+from t2t.search.search import search_of
+from t2t.search.settings import SearchNumbers, SearchSettings
+from t2t.search.state import repeat_for_beams
+from t2t.search.step import NextToken
 from t2t.specs.constants import INPUTS, PAD_ID
 
 

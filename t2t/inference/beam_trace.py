@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.output_constraints import constraints_of
@@ -18,6 +17,7 @@ from t2t.inference.output_terms import OutputTerms
 from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import Row, padded
 from t2t.inference.translator import Translator
+from t2t.search.result import exists
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 
 Ids = tuple[int, ...]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from t2t.decoding.result import SearchResult
-from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
+from t2t.search.result import SearchResult
+from t2t.search.settings import SearchSettings
 from t2t.specs.constraints.constraint import OutputConstraint
 
 MOST_SEARCHES = 64

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.agreement import Judge
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
+from t2t.search.settings import SearchSettings
 
 log = logging.getLogger("t2t")
 

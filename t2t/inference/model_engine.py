@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import numpy as np
 
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.backend import ModelFunction, inputs_signature
@@ -26,6 +24,8 @@ from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, positions_in, row_sizes
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.features.feature import Feature
 from t2t.files.lines import without_surrogates
@@ -12,6 +11,7 @@ from t2t.inference.model_facts import ModelFacts
 from t2t.inference.output_terms import OutputTerms, constraints_of_terms
 from t2t.inference.rows import Row, describe_max_ids, max_sequence_ids
 from t2t.problems.base import Problem, feature_of
+from t2t.search.settings import SearchSettings
 from t2t.specs.constants import TARGETS
 from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
 

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from t2t.decoding.beam_search import BeamProgress
-from t2t.decoding.result import exists
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.hypothesis import Hypothesis, blank_output
 from t2t.inference.model_engine import ModelEngine
@@ -20,6 +18,8 @@ from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import memory_errors, padded
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
+from t2t.search.beam_search import BeamProgress
+from t2t.search.result import exists
 from t2t.specs.constants import EOS_ID, TARGETS
 
 

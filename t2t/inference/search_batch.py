@@ -11,8 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.decoding.constraints.automaton import Automaton
-from t2t.decoding.state import select_sentences
+from t2t.search.constraints.automaton import Automaton
+from t2t.search.state import select_sentences
 
 
 class SearchState(NamedTuple):

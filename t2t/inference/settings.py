@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.hparams.synonyms import did_you_mean
+from t2t.search.settings import SearchSettings
 
 SEED = "seed"
 """Name of the seed of sampling among the changes of a search."""

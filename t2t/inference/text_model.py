@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 import t2t
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.engine import Engine
@@ -18,6 +17,7 @@ from t2t.inference.settings import search_settings
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_texts
 from t2t.problems.base import Problem, feature_of
+from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.text.white_space import single_spaced

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t.decoding.result import SearchResult
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
@@ -20,6 +19,7 @@ from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, positions_in
 from t2t.inference.settings import check_whole_number
 from t2t.inference.texts import as_texts, check_rows
+from t2t.search.result import SearchResult
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 

@@ -1,7 +1,7 @@
 """The Transformer as a conditional masked language model: Ghazvininejad et al. 2019 (arXiv:1904.09324).
 
 It predicts any subset of the words of a target at once, from the source and the other words. Decoding with it is
-`t2t.decoding.mask_predict`.
+`t2t.search.mask_predict`.
 
 Legend: B batch, S source length, T target length, D width, L target lengths that can be predicted.
 """

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from keras import ops
 
-from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.backend_choice import inference_backend
@@ -21,6 +20,7 @@ from t2t.metrics import compute, higher_is_better, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData
+from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.training.objectives import Features, Likelihood, ScheduledSampling

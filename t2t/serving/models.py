@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t.decoding.settings import BEAM, GREEDY, SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.hypothesis import NOTHING, Hypothesis
@@ -23,6 +22,7 @@ from t2t.inference.output_terms import OutputTerms
 from t2t.inference.rows import cut_row
 from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
+from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
 from t2t.serving.requests import FIELDS, Query
 from t2t.specs.constants import EOS_ID
 

@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact, vocabulary_axis
-from t2t.decoding.settings import SearchSettings
 from t2t.inference.search_batch import concat_batches
 from t2t.inference.tensorflow import batch_search
 from t2t.layers.attention_record import recorded_attention
 from t2t.layers.costs import Costed
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
+from t2t.search.settings import SearchSettings
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.objectives import Likelihood
 from t2t.training.tensorflow.local_gradient import LocalGradient

@@ -13,7 +13,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import insight, server
 from t2t.files.paths import local_path
-from t2t.serving.insight.curves import curves_of, plot_curves
+from t2t.studio.curves import curves_of, plot_curves
 from tests.in_process import call, refuses
 from tests.integration.conftest import PATIENT
 from tests.waiting import LIMIT_S, join_all, start_thread, wait_until

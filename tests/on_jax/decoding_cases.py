@@ -6,7 +6,6 @@ import functools
 import numpy as np
 from keras import ops
 
-from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.backend_choice import inference_backend
 from t2t.inference.beam_trace import beam_tree
@@ -21,6 +20,7 @@ from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
+from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder

@@ -6,8 +6,8 @@ from unittest import mock
 import numpy as np
 from keras import ops
 
-from t2t.decoding.settings import SearchSettings
 from t2t.registry import MODELS
+from t2t.search.settings import SearchSettings
 from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import batch, randomise, tokens_spec
 from tests.kinds import SPECS as KINDS

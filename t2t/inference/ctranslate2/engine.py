@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from t2t.decoding.penalties import PENALTIES
-from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
-from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.files.processor import available_cores, instruction_sets
 from t2t.hparams.groups import DecodeHParams
@@ -26,6 +23,9 @@ from t2t.inference.engine import BatchHypotheses, DecodeRequest
 from t2t.inference.engine_choice import COMPUTE_TYPES
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
+from t2t.search.penalties import PENALTIES
+from t2t.search.result import NO_HYPOTHESIS, SearchResult
+from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BATCH_ROWS = 64

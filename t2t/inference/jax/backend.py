@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 
-from t2t.decoding.settings import SearchSettings
 from t2t.files.paths import programs_folder
 from t2t.inference.backend import Backend
 from t2t.inference.jax.batch_search import JaxBatchSearch
@@ -14,6 +13,7 @@ from t2t.inference.jax.devices import devices_of, use_device
 from t2t.inference.jax.programs import JaxFunction
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.search.settings import SearchSettings
 
 
 class JaxBackend(Backend):

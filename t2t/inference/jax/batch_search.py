@@ -12,10 +12,6 @@ import numpy as np
 from keras import ops
 
 from t2t.data.batching import pad_to
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.decoding.constraints.finite_automaton import FiniteAutomaton
-from t2t.decoding.result import SearchResult
-from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.jax.programs import Program
@@ -24,6 +20,10 @@ from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.search_batch import SearchState, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
+from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints.finite_automaton import FiniteAutomaton
+from t2t.search.result import SearchResult
+from t2t.search.settings import SearchNumbers, SearchSettings
 
 SHRINKS_TO = 4
 """On CPUs, when at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, since

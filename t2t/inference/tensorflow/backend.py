@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t.decoding.settings import SearchSettings
 from t2t.inference.backend import Backend
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.tensorflow.devices import TensorFlowFunction, devices_of, use_device
 from t2t.models.base import SequenceModel
+from t2t.search.settings import SearchSettings
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
 """oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows. TensorFlow has another

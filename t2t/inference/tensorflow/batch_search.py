@@ -13,9 +13,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
-from t2t.decoding.result import SearchResult
-from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded
@@ -25,6 +22,9 @@ from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
 from t2t.inference.tensorflow.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.models.base import SequenceModel
+from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.result import SearchResult
+from t2t.search.settings import SearchNumbers, SearchSettings
 
 MIN_ACTIVE_SHARE = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""

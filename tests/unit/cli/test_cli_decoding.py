@@ -17,7 +17,6 @@ from t2t.cli.decoding import (
     print_scores,
 )
 from t2t.data.generate import generate
-from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files import job
@@ -27,6 +26,7 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.loading import LoadedRun, open_to_decode
 from t2t.runs.names import get_problem
+from t2t.search.settings import SearchSettings
 from t2t.text.token import TokenEncoder
 from tests.errors import refused
 from tests.in_process import check_refused

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.export.job import ExportJob, Trial
 from t2t.export.saved_model import SavedModelExport
 from t2t.export.served import Served
 from t2t.inference.rows import padded
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
+from t2t.search.result import NO_HYPOTHESIS
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.language_codes import LanguageMarks

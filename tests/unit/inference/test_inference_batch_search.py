@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.decoding.constraints.token_rules import forbid_padding
-from t2t.decoding.settings import SearchSettings
-from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.engine import MOST_SEARCHES
@@ -25,6 +22,9 @@ from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.ensemble import Ensemble
 from t2t.models.transformer import Transformer
 from t2t.registry import MODELS
+from t2t.search.constraints.token_rules import forbid_padding
+from t2t.search.settings import SearchSettings
+from t2t.search.step import NextToken
 from t2t.specs.constants import EOS_ID, PAD_ID
 from tests.builders import padded, randomise, rows, tokens_spec
 from tests.errors import refused

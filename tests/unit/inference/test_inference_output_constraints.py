@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 
-from t2t.decoding.constraints.batch_constraints import BatchConstraints
 from t2t.features.tree import tree_labels
 from t2t.features.treebank.trees import parse_tree
 from t2t.inference.beam_trace import FINISHED, beam_tree
@@ -18,6 +17,7 @@ from t2t.inference.output_constraints import constraints_of
 from t2t.inference.output_terms import OutputTerms
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
+from t2t.search.constraints.batch_constraints import BatchConstraints
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints.constraint import OutputConstraint
 from t2t.specs.constraints.finite import ANYTHING, answers_constraint

@@ -8,12 +8,12 @@ from jsonschema import Draft202012Validator
 import t2t
 from t2t.hparams.groups import DecodeHParams
 from t2t.serving.engine import ServingEngine
-from t2t.serving.insight.loaded_models import LoadedModels
-from t2t.serving.insight.routes import insight_addresses
-from t2t.serving.insight.run_folders import RunFolders
-from t2t.serving.insight.studio import Studio
 from t2t.serving.requests import SEARCH_KEYS
 from t2t.serving.routes import build_app
+from t2t.studio.loaded_models import LoadedModels
+from t2t.studio.routes import insight_addresses
+from t2t.studio.run_folders import RunFolders
+from t2t.studio.studio import Studio
 
 
 @pytest.fixture(scope="module")
