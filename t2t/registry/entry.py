@@ -76,17 +76,23 @@ def registrations(body: Sequence[ast.stmt], path: Path, decorator: str, module: 
 
 
 def network_start(body: Sequence[ast.stmt]) -> int:
-    """Returns the index of the statement that begins the network in a model's file; beyond the last if none does.
+    """Returns the index of the statement of a module that begins what runs when it is used; beyond the last if none.
 
-    A network begins with the first import after a registered hparams set. It defines a registered model, and consists
-    of imports, definitions and assignments, so that reading it tells all names that it registers.
+    In a model's file, that is the network: it begins with the first import after a registered hparams set and defines a
+    registered model. A file with an optimizer or objective, and nothing else that is registered, runs late as a whole.
+    What runs late consists of imports, definitions and assignments, so that reading it tells all names it registers.
     """
-    is_set = [_has_decorator(node, "register_hparams") for node in body]
-    first = is_set.index(True) if any(is_set) else len(body)
-    imports = (i for i in range(first, len(body)) if isinstance(body[i], ast.Import | ast.ImportFrom))
-    start = next(imports, len(body))
-    is_network = all(isinstance(node, _DEFINITIONS) or _is_text(node) for node in body[start:])
-    return start if is_network and any(_has_decorator(node, "register_model") for node in body[start:]) else len(body)
+    marks = [{mark for mark in _decorators(node) if mark.startswith("register_")} for node in body]
+    first_set = next((number for number, found in enumerate(marks) if "register_hparams" in found), None)
+    if first_set is None:
+        start, registered = 0, set().union(*marks)
+        is_late = bool(registered) and registered <= {"register_optimizer", "register_objective"}
+    else:
+        imports = (i for i in range(first_set, len(body)) if isinstance(body[i], ast.Import | ast.ImportFrom))
+        start = next(imports, len(body))
+        is_late = "register_model" in set().union(*marks[start:])
+    are_definitions = all(isinstance(node, _DEFINITIONS) or _is_text(node) for node in body[start:])
+    return start if is_late and are_definitions else len(body)
 
 
 def defined_names(body: Sequence[ast.stmt]) -> frozenset[str]:
@@ -115,8 +121,8 @@ def _is_bound(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Store)
 
 
-def _has_decorator(node: ast.stmt, decorator: str) -> bool:
-    return decorator in map(_decorator_name, getattr(node, "decorator_list", ()))
+def _decorators(node: ast.stmt) -> list[str]:
+    return [_decorator_name(mark) for mark in getattr(node, "decorator_list", ())]
 
 
 def _decorator_name(mark: ast.expr) -> str:

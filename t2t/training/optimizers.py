@@ -26,8 +26,9 @@ def build_optimizer(hparams: OptimizerHParams) -> Optimizer:
     with plugin_errors(function, "failed"):
         optimizer = function(hparams, learning_rate=0.0, name=hparams.optimizer)
     if not isinstance(optimizer, Optimizer) or optimizer.name != hparams.optimizer:
+        found = getattr(optimizer, "name", type(optimizer).__name__)
         raise PluginError(
-            f"{described(function)} returned {optimizer!r}; it must return an optimizer of Keras that has the name "
+            f"{described(function)} returned {found}; it must return an optimizer of Keras with the name "
             f"{hparams.optimizer!r}: pass on the keyword arguments that it is called with"
         )
     if given := [name for name in _OF_THE_STEP if getattr(optimizer, name, None)]:

@@ -10,6 +10,8 @@ import tensorflow as tf
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
+from t2t.registry import OPTIMIZERS, SCHEDULES
+from t2t.registry.overrides import PluginError
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.tensorflow.distribute import build_strategy
@@ -17,6 +19,7 @@ from t2t.training.tensorflow.step import TensorFlowStep
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays, slots_of_weights
 from tests.builders import tiny_hparams, tokens_spec
 from tests.errors import refused
+from tests.registrations import registered
 
 NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb", "muon")
 
@@ -221,6 +224,30 @@ def test_slots_that_belong_to_no_weight_are_named():
     }
     with refused("adam:", "adam/given_vector_momentum"):
         slots_of_weights(SimpleNamespace(optimizer=step.optimizer, trained=step.trained[1:]))
+
+
+def no_optimizer(hparams, **common):
+    return hparams.optimizer
+
+
+def nameless(hparams, learning_rate, name):
+    return keras.optimizers.SGD(learning_rate)
+
+
+def decays(hparams, **common):
+    return keras.optimizers.SGD(**common, weight_decay=0.1)
+
+
+@pytest.mark.parametrize(("function", "about"), [(no_optimizer, "str"), (nameless, "sgd"), (decays, "weight_decay")])
+def test_an_optimizer_that_would_not_do_what_it_says_is_refused(function, about):
+    with registered(OPTIMIZERS, "mine", function), refused(function.__name__, about, by=PluginError):
+        build_optimizer(OptimizerHParams(optimizer="mine"))
+
+
+@pytest.mark.parametrize("found", [-0.1, float("nan"), "much"])
+def test_a_schedule_that_returns_no_rate_is_refused(found):
+    with registered(SCHEDULES, "mine", lambda hparams, update: found), refused("update", by=PluginError):
+        rate(3, "mine", 1.0, 0)
 
 
 # === Learning rates by hand ===
