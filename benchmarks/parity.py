@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError, one_line
-from t2t.export.exporting import export
-from t2t.export.formats import FLOAT32, FORMATS
-from t2t.export.graph_script import CONFIG, Model
-from t2t.export.job import ExportJob
-from t2t.export.made_inputs import make_inputs
-from t2t.export.parity import GREEDY
 from t2t.files.lines import read_lines
+from t2t.formats.export_formats import FLOAT32, FORMATS
+from t2t.formats.export_job import ExportJob
+from t2t.formats.exporting import export
+from t2t.formats.graph_script import CONFIG, Model
+from t2t.formats.made_inputs import make_inputs
+from t2t.formats.parity import GREEDY
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator

@@ -10,8 +10,8 @@ from t2t.cli.help import flag_group
 from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
 from t2t.files.paths import local_path, with_addresses
-from t2t.importing.formats import FORMATS, TENSOR2TENSOR, ImportFormat, ImportRequest
-from t2t.runs.names import get_text_problem
+from t2t.formats.importing import FORMATS, TENSOR2TENSOR, ImportFormat, ImportRequest
+from t2t.runs.names import request_import
 from t2t.runs.startup import prepare_framework
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -60,7 +60,7 @@ def main(values: flags.FlagValues) -> int:
         return 0
     request = _request(values, FORMATS[values["from"].value])
     prepare_framework()
-    from t2t.importing.run import import_run
+    from t2t.runs.importing import import_run
 
     report = import_run(request)
     print(*report.lines(), with_addresses(f"imported into {request.output_dir}"), sep="\n")
@@ -77,19 +77,17 @@ def _request(values: flags.FlagValues, form: ImportFormat) -> ImportRequest:
         read_vocabulary(values.vocab_file)
     if RunDir.exists(output_dir):
         raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
-    if values.problem:
-        get_text_problem(values.problem)
-    return ImportRequest(
+    return request_import(
         format=values["from"].value,
         model_dir=model_dir,
         output_dir=output_dir,
         problem=values.problem,
+        source_language=values.source_language,
+        target_language=values.target_language,
         vocab_file=local_path(values.vocab_file) if values.vocab_file else None,
         sentencepiece_models=_sentencepiece_models(values.sentencepiece_model),
         step=values.step,
         target_space_id=values.target_space_id,
-        source_language=values.source_language,
-        target_language=values.target_language,
     )
 
 

@@ -18,10 +18,10 @@ from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
 from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
 from t2t.errors import UserError
-from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.files.zoo import PREFIX, zoo_runs
+from t2t.formats.export_formats import is_export
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from t2t.cli import insight, server
 from t2t.cli.server import named_runs
-from t2t.export.exporting import export
-from t2t.export.formats import is_export
-from t2t.export.job import ExportJob
+from t2t.formats.export_formats import is_export
+from t2t.formats.export_job import ExportJob
+from t2t.formats.exporting import export
 from t2t.inference.output_terms import OutputTerms
 from t2t.serving.exports import ServedExport
 from t2t.serving.models import ServedModel
