@@ -20,7 +20,7 @@ from benchmarks.harness.flags import peers_home
 from benchmarks.harness.processes import Conditions, Side, run
 from benchmarks.known_answers import Row, print_table
 from benchmarks.peers import ENVIRONMENTS
-from t2t.formats.export_job import ExportJob, Trial
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.parity import ParityError
 from t2t.inference.translator import Translator

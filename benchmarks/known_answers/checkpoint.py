@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.known_answers import Row
 from t2t.checkpoints.store import CheckpointStore
-from t2t.formats.importing import TENSOR2TENSOR
+from t2t.formats.importer import TENSOR2TENSOR
 from t2t.runs.importing import ImportReport, import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import

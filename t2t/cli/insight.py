@@ -21,7 +21,7 @@ from t2t.errors import UserError
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.files.zoo import PREFIX, zoo_runs
-from t2t.formats.export_formats import is_export
+from t2t.formats.exporter import is_export
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data

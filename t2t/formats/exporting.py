@@ -11,27 +11,10 @@ import t2t
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.remote.mirror import forget_folder, is_mirrored, publish, publish_folder, remove_file
-from t2t.formats.ctranslate2.write import CTranslate2Export
-from t2t.formats.export_formats import README, REPORT, UNFINISHED, check_request
-from t2t.formats.export_job import Export, ExportJob, Trial
-from t2t.formats.export_search import check_search
-from t2t.formats.huggingface.write import HuggingFaceExport
-from t2t.formats.litert import LiteRtExport
-from t2t.formats.marian.export import MarianExport
-from t2t.formats.onnx import OnnxExport
+from t2t.formats.exporter import README, REPORT, UNFINISHED, Export, ExportJob, Trial, check_request, check_search
 from t2t.formats.parity import Parity
-from t2t.formats.saved_model.write import SavedModelExport
 from t2t.inference.translator import Translator
-
-EXPORTS: dict[str, type[Export]] = {
-    "saved_model": SavedModelExport,
-    "ctranslate2": CTranslate2Export,
-    "marian": MarianExport,
-    "onnx": OnnxExport,
-    "huggingface": HuggingFaceExport,
-    "litert": LiteRtExport,
-}
-"""Name of a format -> its `Export` class."""
+from t2t.registry import EXPORTERS
 
 log = logging.getLogger("t2t")
 
@@ -50,7 +33,7 @@ def export(
         MachineError: the folder cannot be written.
     """
     check_request(job.format, job.quantization, job.folder)
-    made = EXPORTS[job.format](translator, job)
+    made: Export = EXPORTERS.get(job.format)(translator, job)
     check_search(made)
     if not made.keeps_constraints and translator.constrains_outputs(job.n_best):
         log.warning(

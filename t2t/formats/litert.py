@@ -14,8 +14,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.errors import one_line
-from t2t.formats.export_formats import FLOAT16, FLOAT32
 from t2t.formats.graph_script import LITERT_FILE
+from t2t.formats.parity import FLOAT16, FLOAT32
 from t2t.formats.step_graphs import GraphExport, TracedGraph
 
 _LACKING = re.compile(r"^(?:TF Select|Flex|Custom) ops: (.+)$", re.M)

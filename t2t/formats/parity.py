@@ -1,22 +1,20 @@
-"""Verifies that an export gives the same outputs as its run, by comparing them on the same inputs."""
+"""Verifies that an export gives the same outputs as its run: what is promised, and comparisons of outputs."""
+
+from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from t2t.errors import T2TError
-from t2t.formats.export_formats import Promise, finite_or_inf, relative_difference
-from t2t.inference.translator import Hypothesis, Translator
 from t2t.specs.constants import TARGETS
 
-UNCONSTRAINED: dict[str, Any] = {
-    "min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0, "constrain_output": False,
-}  # fmt: skip
-"""Changes of the decode hparams that remove all constraints on outputs."""
+if TYPE_CHECKING:
+    from t2t.inference.hypothesis import Hypothesis
+    from t2t.inference.translator import Translator
 
-GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}
-"""Changes of the decode hparams for greedy search scored by log-probability, which all engines have in common."""
+FLOAT32, FLOAT16, INT8 = "float32", "float16", "int8"
 
 TEXTS_OF_IDS = "texts of ids"
 """Name of the comparison of target vocabularies."""
@@ -24,6 +22,40 @@ TEXTS_OF_IDS = "texts of ids"
 
 class ParityError(T2TError):
     """The outputs of an export differ from its run's; the export is deleted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """Required agreement of an export with its run; an export that does not meet it is deleted."""
+
+    identical_share: float
+    """Smallest share of inputs with the same output as the run, in (0, 1]."""
+    score_difference: float
+    """Largest difference of any score: for float32, absolute below 1 and relative above; for other quantizations, the
+    difference in log-probability of the run's output, in nats per token."""
+
+    def __str__(self) -> str:
+        """Returns the requirement as a clause for help, documentation and messages."""
+        if self.identical_share == 1:
+            return f"every output is that of the run, id by id; scores are within {self.score_difference:g}"
+        return (
+            f"at least {self.identical_share:.0%} of the outputs are those of the run, id by id; no line's score is "
+            f"off by more than {self.score_difference:g} nats per token"
+        )
+
+
+PROMISES = {FLOAT32: Promise(1.0, 1e-3), FLOAT16: Promise(0.9, 0.05), INT8: Promise(0.5, 0.5)}
+"""Quantization -> requirement."""
+
+
+def finite_or_inf(difference: float) -> float:
+    """Replaces NaN by infinity, since NaN passes comparisons with bounds unnoticed and may be lost in `max`."""
+    return difference if math.isfinite(difference) else math.inf
+
+
+def relative_difference(expected: float, found: float) -> float:
+    """Returns the difference of two numbers, absolute below 1 and relative above; infinite unless both are finite."""
+    return finite_or_inf(abs(expected - found) / max(1.0, abs(expected)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,13 +16,12 @@ import tensorflow as tf
 
 from t2t.errors import UserError, one_line
 from t2t.formats import graph_script
-from t2t.formats.export_formats import FLOAT32, PROMISES
-from t2t.formats.export_job import Export, ExportJob, Trial
-from t2t.formats.export_search import GREEDY_SEARCH
+from t2t.formats.exporter import GREEDY, GREEDY_SEARCH, Export, ExportJob, Trial
 from t2t.formats.graph_script import BEGIN, CONFIG, GRAPHS, LENGTH, MODEL, STEP
 from t2t.formats.made_inputs import example_shape, example_text
 from t2t.formats.parity import (
-    GREEDY,
+    FLOAT32,
+    PROMISES,
     ComparedOutput,
     Parity,
     ParityError,

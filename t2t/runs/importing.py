@@ -1,7 +1,6 @@
 """Writes an imported model of any format as a run that the commands can decode and train."""
 
 import dataclasses
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,12 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import match
 from t2t.errors import UserError
-from t2t.formats.importing import FORMATS, ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.hparams.field import complaint
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.models.base import SequenceModel
-from t2t.registry import MODELS
+from t2t.registry import IMPORTERS, MODELS
 from t2t.runs.names import get_hparams
 from t2t.runs.recording import versions
 from t2t.text.vocabulary_files import describe_encoders
@@ -58,8 +57,7 @@ def import_run(request: ImportRequest) -> ImportReport:
             wrong shape, or the output directory already contains a run.
         MachineError: the output directory cannot be written.
     """
-    reader = importlib.import_module(FORMATS[request.format].module)
-    return write_run(request.output_dir, reader.read(request))
+    return write_run(request.output_dir, IMPORTERS.get(request.format)(request))
 
 
 def write_run(folder: Path, run: ForeignRun) -> ImportReport:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.formats.importing import DEFAULT_PROBLEM, TENSOR2TENSOR, ImportRequest
-from t2t.formats.tensor2tensor.hparams import named_problem
+from t2t.formats.importer import ImportRequest, read_by
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
 from t2t.hparams.override import assigned_names
@@ -213,8 +212,8 @@ def request_import(
     """
     languages = {"source_language": source_language, "target_language": target_language}
     given = {name: language for name, language in languages.items() if language}
-    name = problem or (named_problem(model_dir) if format == TENSOR2TENSOR else DEFAULT_PROBLEM)
-    return ImportRequest(format=format, model_dir=model_dir, problem=get_text_problem(name, given), **more)
+    found = get_text_problem(problem or read_by(format).named_problem(model_dir), given)
+    return ImportRequest(format=format, model_dir=model_dir, problem=found, **more)
 
 
 def split_variants(name: str) -> tuple[str, list[str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.formats.export_formats import check_request
+from t2t.formats.exporter import check_request
 from t2t.inference.engine_choice import EngineChoice
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments

@@ -21,7 +21,7 @@ from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import check_inside, read_sealed
-from t2t.formats.export_formats import REPORT
+from t2t.formats.exporter import REPORT
 from t2t.formats.saved_model.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.inference.translator import Hypothesis
 from t2t.search.result import exists

@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t.compat.tensor2tensor.data_generators.text_encoder import EOS_ID, PAD_ID, strip_ids
 from t2t.errors import UserError
-from t2t.formats.importing import TENSOR2TENSOR
+from t2t.formats.importer import TENSOR2TENSOR
 from t2t.registry import MODELS
 from t2t.runs.importing import import_run
 from t2t.runs.names import request_import

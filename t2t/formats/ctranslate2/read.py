@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError, one_line
-from t2t.formats.alignment import alignment_hparams
 from t2t.formats.ctranslate2.attributes import Attributes
 from t2t.formats.ctranslate2.model_file import VERSIONS, ModelFile, parse_model
 from t2t.formats.ctranslate2.network import hparams_of
 from t2t.formats.ctranslate2.vocabularies import read_vocabularies
 from t2t.formats.ctranslate2.weights import convert_stacks, convert_tables
 from t2t.formats.folder import ModelFolder
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.tables import token_weights
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer_bart import TransformerBartHParams

@@ -5,18 +5,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t.errors import UserError
-from t2t.formats.export_formats import FLOAT32, PROMISES, finite_or_inf
-from t2t.formats.export_job import Export, ExportJob, Trial
-from t2t.formats.export_search import BEAM_SEARCH, beams, length_exponent
+from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
 from t2t.formats.made_inputs import example_text, make_outputs
 from t2t.formats.parity import (
-    GREEDY,
-    UNCONSTRAINED,
+    FLOAT32,
+    PROMISES,
     Parity,
     ParityError,
     answers_of_run,
     compare,
     difference_per_token,
+    finite_or_inf,
     largest_difference,
 )
 from t2t.formats.vocabularies import read_vocabulary

@@ -14,13 +14,11 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
-from t2t.formats.alignment import alignment_hparams
 from t2t.formats.fairseq import dictionary
 from t2t.formats.fairseq.files import FairseqCheckpoint, read_checkpoint, read_vocabularies
 from t2t.formats.huggingface.mapping import transformer_parts
 from t2t.formats.ids import our_order
-from t2t.formats.importing import ForeignRun, ImportRequest
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams, unknown_values
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.specs.constants import INPUTS, TARGETS

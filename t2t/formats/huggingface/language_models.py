@@ -17,7 +17,7 @@ from t2t.formats.huggingface.language_vocabulary import LanguageVocabulary, read
 from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS
 from t2t.formats.huggingface.search import search_warnings
 from t2t.formats.huggingface.settings import check_settings, need
-from t2t.formats.importing import DEFAULT_PROBLEM, LANGUAGES, ForeignRun, ImportRequest
+from t2t.formats.importer import DEFAULT_PROBLEM, LANGUAGES, ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.problems.base import Problem

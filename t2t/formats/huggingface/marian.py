@@ -20,7 +20,7 @@ from t2t.formats.huggingface.search import search_warnings
 from t2t.formats.huggingface.settings import check_settings, need
 from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
 from t2t.formats.ids import in_our_order, our_order, pieces_by_id
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_marian import transformer_marian

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.huggingface import language_models, marian, t5
-from t2t.formats.importing import LANGUAGES, ForeignRun, ImportRequest
+from t2t.formats.importer import LANGUAGES, ForeignRun, ImportRequest
 
 MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {
     "marian": marian.read,

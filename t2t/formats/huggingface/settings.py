@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import unknown_values
 
 
 def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) -> None:

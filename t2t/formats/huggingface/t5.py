@@ -26,7 +26,7 @@ from t2t.formats.huggingface.search import search_hparams, search_warnings
 from t2t.formats.huggingface.settings import check_settings, need_size, number_of
 from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
 from t2t.formats.ids import pieces_by_id
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_t5 import t5_small

@@ -13,9 +13,7 @@ import numpy as np
 
 from t2t.checkpoints.arrays import write_arrays
 from t2t.errors import UserError, one_line
-from t2t.formats.export_formats import PROMISES, Promise
-from t2t.formats.export_job import Export, ExportJob, Trial
-from t2t.formats.export_search import BEAM_SEARCH, beams, length_exponent
+from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
 from t2t.formats.huggingface.card import describe, front_matter, scores_of
 from t2t.formats.huggingface.marian_write import marian_complaints, marian_network
 from t2t.formats.huggingface.network import Network, model_complaints
@@ -23,12 +21,12 @@ from t2t.formats.huggingface.t5_write import t5_complaints, t5_network
 from t2t.formats.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
 from t2t.formats.made_inputs import example_text, make_outputs
 from t2t.formats.parity import (
-    GREEDY,
+    PROMISES,
     TEXTS_OF_IDS,
-    UNCONSTRAINED,
     ComparedOutput,
     Parity,
     ParityError,
+    Promise,
     answers_of_run,
     compare,
     compare_texts,

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.formats.export_formats import FLOAT32, PROMISES
-from t2t.formats.export_job import Export, ExportJob, Trial
-from t2t.formats.export_search import BEAM_SEARCH, length_exponent
+from t2t.formats.exporter import BEAM_SEARCH, GREEDY, Export, ExportJob, Trial, length_exponent
 from t2t.formats.marian.network import MarianNetwork
 from t2t.formats.marian.write import DECODER, MODEL, complaints, write_decoder, write_model, write_vocabularies
-from t2t.formats.parity import GREEDY, ComparedOutput, Parity, answers_of_run, compare
+from t2t.formats.parity import FLOAT32, PROMISES, ComparedOutput, Parity, answers_of_run, compare
 from t2t.inference.rows import Row
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS

@@ -15,9 +15,7 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
-from t2t.formats.alignment import alignment_hparams
-from t2t.formats.importing import ForeignRun, ImportRequest
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams, unknown_values
 from t2t.formats.marian.files import ModelFiles
 from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
 from t2t.formats.marian.vocabulary import MarianVocabulary, read_vocabulary

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.formats.export_search import beams, length_exponent
+from t2t.formats.exporter import beams, length_exponent
 from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
 from t2t.formats.marian.yaml import format_settings, format_vocabulary
 from t2t.inference.rows import NOT_FINITE

@@ -6,7 +6,7 @@ from typing import Any
 from t2t.checkpoints.arrays import Arrays, parse_arrays
 from t2t.errors import UserError, one_line
 from t2t.formats.folder import ModelFolder
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import unknown_values
 from t2t.formats.opennmt.model import EOLE, OUTPUT, ForeignModel, trained_alignment
 
 _ACTIVATIONS = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t.errors import UserError, one_line
 from t2t.formats.folder import ModelFolder
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import unknown_values
 from t2t.formats.opennmt.model import OPENNMT_PY, OUTPUT, ForeignModel, trained_alignment
 from t2t.formats.pytorch import parse_pytorch_values
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
-from t2t.formats.alignment import alignment_hparams
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.opennmt.eole_folder import read_folder
 from t2t.formats.opennmt.model import OUTPUT, ForeignModel
 from t2t.formats.opennmt.py_file import read_file

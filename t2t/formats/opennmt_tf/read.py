@@ -12,7 +12,7 @@ from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import sides_of
 from t2t.formats.huggingface.settings import number_of
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.opennmt_tf.folder import Configuration, read_configuration
 from t2t.formats.opennmt_tf.weights import ATTRIBUTES, convert_stacks, convert_tables
 from t2t.formats.tables import token_weights

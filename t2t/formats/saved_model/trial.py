@@ -8,14 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.formats.export_formats import Promise
-from t2t.formats.export_job import Trial
+from t2t.formats.exporter import Trial
 from t2t.formats.made_inputs import make_outputs
 from t2t.formats.parity import (
     TEXTS_OF_IDS,
     ComparedOutput,
     Parity,
     ParityError,
+    Promise,
     answers_of_run,
     compare,
     compare_scores,

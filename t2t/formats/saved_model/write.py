@@ -5,10 +5,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.formats.export_formats import PROMISES
-from t2t.formats.export_job import Export, ExportJob, Trial
+from t2t.formats.exporter import Export, ExportJob, Trial
 from t2t.formats.made_inputs import example_shape, example_text
-from t2t.formats.parity import TEXTS_OF_IDS, Parity
+from t2t.formats.parity import PROMISES, TEXTS_OF_IDS, Parity
 from t2t.formats.saved_model.served import (
     CUT_INPUTS,
     CUT_OUTPUTS,

@@ -11,8 +11,7 @@ from t2t.files.trust import MOST_BYTES
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of
 from t2t.formats.ids import pieces_by_id
-from t2t.formats.importing import ForeignRun, ImportRequest
-from t2t.formats.known_values import unknown_values
+from t2t.formats.importer import ForeignRun, ImportRequest, unknown_values
 from t2t.formats.pytorch import parse_pytorch
 from t2t.formats.settings_file import parse_settings
 from t2t.formats.sockeye.weights import convert_stacks, convert_tables

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t2t.formats.importing import ForeignRun, ImportRequest
+from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensor2tensor.hparams import read_hparams, translate
 from t2t.formats.tensor2tensor.mapping import network_name
 from t2t.formats.tensor2tensor.weights import convert

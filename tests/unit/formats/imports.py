@@ -3,14 +3,12 @@
 Legend: T target length, V vocabulary.
 """
 
-import importlib
 import json
 
 import numpy as np
 
-from t2t.formats.importing import FORMATS
 from t2t.inference.translator import Translator
-from t2t.registry import MODELS
+from t2t.registry import IMPORTERS, MODELS
 from t2t.runs.importing import import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import
@@ -31,7 +29,7 @@ class Import:
     def read(self, **given):
         """Reads the model, without making a run of it."""
         request = self._request(given)
-        return importlib.import_module(FORMATS[request.format].module).read(request)
+        return IMPORTERS.get(request.format)(request)
 
     def build(self, **given):
         """Returns a translator with the weights as they are read, and what was read; without a run in between."""

@@ -8,10 +8,9 @@ import pytest
 from t2t.errors import UserError
 from t2t.formats.ctranslate2.model_file import parse_model
 from t2t.formats.ctranslate2.write import CTranslate2Export
-from t2t.formats.export_formats import PROMISES
-from t2t.formats.export_job import ExportJob, Trial
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.exporting import export
-from t2t.formats.parity import ParityError
+from t2t.formats.parity import PROMISES, ParityError
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import tokens_of

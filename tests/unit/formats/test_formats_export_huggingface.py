@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.formats.export_job import ExportJob, Trial
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.made_inputs import example_text
 from t2t.formats.parity import ParityError

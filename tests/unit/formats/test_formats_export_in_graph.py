@@ -10,8 +10,7 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t.files.lines import clean_line
-from t2t.formats.export_formats import FLOAT32, PROMISES
-from t2t.formats.parity import ParityError
+from t2t.formats.parity import FLOAT32, PROMISES, ParityError
 from t2t.formats.saved_model.in_graph import VOCABULARIES, graph_vocabulary
 from t2t.formats.saved_model.in_graph.base import cleaned, is_blank
 from t2t.formats.saved_model.trial import prove_decoding

@@ -8,7 +8,7 @@ import importlib
 import numpy as np
 import pytest
 
-from t2t.formats.export_job import ExportJob, Trial
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.exporting import export
 from t2t.formats.marian.export import MarianExport
 from t2t.formats.marian.yaml import format_vocabulary, parse_settings, parse_vocabulary

@@ -8,10 +8,21 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.formats.export_formats import FLOAT32, INT8, PROMISES, Promise, relative_difference
-from t2t.formats.export_job import Trial
+from t2t.formats.exporter import Trial
 from t2t.formats.made_inputs import make_inputs
-from t2t.formats.parity import ComparedOutput, Parity, ParityError, compare, compare_scores, difference_per_token
+from t2t.formats.parity import (
+    FLOAT32,
+    INT8,
+    PROMISES,
+    ComparedOutput,
+    Parity,
+    ParityError,
+    Promise,
+    compare,
+    compare_scores,
+    difference_per_token,
+    relative_difference,
+)
 from t2t.formats.saved_model.served import Served
 from t2t.formats.saved_model.trial import prove_signatures
 from t2t.models.transformer_encoder import TransformerEncoder

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.formats.export_job import ExportJob, Trial
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.saved_model.served import Served
 from t2t.formats.saved_model.write import SavedModelExport
 from t2t.inference.rows import padded

@@ -13,12 +13,10 @@ import pytest
 import tensorflow as tf
 
 from t2t.formats import graph_script, vocabularies
-from t2t.formats.export_formats import FLOAT32, PROMISES
-from t2t.formats.export_job import ExportJob, Trial
-from t2t.formats.exporting import EXPORTS
+from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.graph_script import Model
 from t2t.formats.made_inputs import make_inputs
-from t2t.formats.parity import ParityError
+from t2t.formats.parity import FLOAT32, PROMISES, ParityError
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
 from t2t.inference.rows import cut_rows
 from t2t.models.classics.byte_net import ByteNet, ByteNetHParams
@@ -26,6 +24,7 @@ from t2t.models.classics.slice_net import SliceNet, SliceNetHParams
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
+from t2t.registry import EXPORTERS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
@@ -77,7 +76,7 @@ def exported(translator, folder, format="onnx", n_best=1, quantization=FLOAT32):
     if format == "litert":
         pytest.importorskip("ai_edge_litert")
     job = ExportJob(folder=folder, format=format, n_best=n_best, quantization=quantization)
-    made = EXPORTS[format](translator, job)
+    made = EXPORTERS.get(format)(translator, job)
     made.write(folder)
     return made
 

@@ -9,17 +9,22 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from t2t.formats import exporting
-from t2t.formats.export_formats import FLOAT32
-from t2t.formats.export_job import Export, ExportJob
-from t2t.formats.export_search import check_search
-from t2t.formats.litert import expand_new_axes
+from t2t.formats.ctranslate2.write import CTranslate2Export
+from t2t.formats.exporter import Export, ExportJob, check_search
+from t2t.formats.exporting import export
+from t2t.formats.huggingface.write import HuggingFaceExport
+from t2t.formats.litert import LiteRtExport, expand_new_axes
 from t2t.formats.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
+from t2t.formats.marian.export import MarianExport
+from t2t.formats.onnx import OnnxExport
+from t2t.formats.parity import FLOAT32
+from t2t.formats.saved_model.write import SavedModelExport
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.inference.translator import Translator
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.registry import EXPORTERS
 from t2t.specs.constraints.finite import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
@@ -28,6 +33,7 @@ from t2t.text.subword import SubwordEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, translator_of
+from tests.registrations import registered
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +68,12 @@ class Search(Network):
     keeps_constraints = True
 
 
+CLASSES = {
+    "saved_model": SavedModelExport, "ctranslate2": CTranslate2Export, "marian": MarianExport, "onnx": OnnxExport,
+    "huggingface": HuggingFaceExport, "litert": LiteRtExport,
+}  # fmt: skip
+
+
 def constrained():
     return Anything().with_encoders({"inputs": WORDS, "targets": WORDS})
 
@@ -76,29 +88,29 @@ def constrained():
     ],
 )
 def test_an_export_that_drops_the_problems_constraint_says_so(
-    network, format_class, problem, decoding, lines, tmp_path, monkeypatch, caplog
+    network, format_class, problem, decoding, lines, tmp_path, caplog
 ):
     caplog.set_level(logging.INFO, "t2t")
-    monkeypatch.setitem(exporting.EXPORTS, "onnx", format_class)
     (tmp_path / "letters").mkdir()
-    job = ExportJob(folder=tmp_path / "letters/1", format="onnx")
-    exporting.export(decoding_otherwise(network, problem(), **decoding), job, TEXTS)
+    job = ExportJob(folder=tmp_path / "letters/1", format="my_format")
+    with registered(EXPORTERS, "my_format", format_class):
+        export(decoding_otherwise(network, problem(), **decoding), job, TEXTS)
     assert (tmp_path / "letters/1/README.md").read_text().startswith("# letters/1\n")
     warnings = [one.getMessage() for one in caplog.records if "constrain_output=false" in one.getMessage()]
     assert len(warnings) == lines
-    assert all(one.startswith("--format=onnx: ") and "letters" in one for one in warnings)
+    assert all(one.startswith("--format=my_format: ") and "letters" in one for one in warnings)
 
 
 def test_a_readme_names_no_folder_of_this_machine(network, tmp_path):
     for name in ("saved_model", "onnx", "ctranslate2", "marian"):
         translator = network if name != "marian" else translator_of(letters(), sinusoid_layout="split")
-        made = exporting.EXPORTS[name](translator, ExportJob(folder=tmp_path / "model", format=name))
+        made = CLASSES[name](translator, ExportJob(folder=tmp_path / "model", format=name))
         assert str(tmp_path) not in made.usage() + made.front_matter()
 
 
 def test_only_saved_models_keep_constraints():
-    assert [name for name, made in exporting.EXPORTS.items() if made.keeps_constraints] == ["saved_model"]
-    assert [name for name, made in exporting.EXPORTS.items() if made.search is None] == ["saved_model"]
+    assert [name for name, made in CLASSES.items() if made.keeps_constraints] == ["saved_model"]
+    assert [name for name, made in CLASSES.items() if made.search is None] == ["saved_model"]
 
 
 def decoding_otherwise(translator, problem=None, **decoding):
@@ -112,7 +124,7 @@ def of_format(network):
     """Returns a function that makes an export without contents whose search is that of a format."""
 
     def make(name, job, **decoding):
-        made = type("Made", (Network,), {"search": exporting.EXPORTS[name].search})
+        made = type("Made", (Network,), {"search": CLASSES[name].search})
         return made(decoding_otherwise(network, **decoding), ExportJob(folder=Path("new"), format=name, **job))
 
     return make
@@ -121,7 +133,7 @@ def of_format(network):
 @pytest.mark.parametrize(
     ("format", "decoding", "n_best", "about"),
     [
-        *((name, {}, 3, "n_best=3 1)") for name in exporting.EXPORTS if name != "saved_model"),
+        *((name, {}, 3, "n_best=3 1)") for name in CLASSES if name != "saved_model"),
         ("onnx", {"beam_size": 8, "alpha": 0.5}, 1, "beam_size=8 1), alpha=0.5 0.0)"),
         ("litert", {"decode_method": "beam"}, 2, "n_best=2 1), decode_method=beam greedy)"),
         ("ctranslate2", {"decode_method": "sample"}, 1, "decode_method=sample beam greedy)"),
@@ -158,19 +170,19 @@ def test_what_a_search_has_may_be_asked_for(of_format, format, decoding):
 
 def test_classes_are_no_search():
     translator = translator_of(moods(), TransformerEncoder)
-    check_search(exporting.EXPORTS["onnx"](translator, ExportJob(folder=Path("new"), format="onnx", n_best=3)))
+    check_search(CLASSES["onnx"](translator, ExportJob(folder=Path("new"), format="onnx", n_best=3)))
 
 
 def test_an_export_checks_its_search(network, tmp_path):
     with refused("--format=onnx:", "n_best=3", "1)"):
-        exporting.export(network, ExportJob(folder=tmp_path / "new", format="onnx", n_best=3), TEXTS)
+        export(network, ExportJob(folder=tmp_path / "new", format="onnx", n_best=3), TEXTS)
 
 
 @pytest.mark.parametrize(
     ("name", "format", "quantization", "inputs", "about"),
     [
         (".", "onnx", FLOAT32, TEXTS, "--export_dir="),
-        ("new", "pickle", FLOAT32, TEXTS, "--format=pickle: saved_model, onnx,"),
+        ("new", "pickle", FLOAT32, TEXTS, "--format=pickle: saved_model onnx"),
         ("new", "onnx", "int8", TEXTS, "--quantization=int8: onnx float32;"),
         ("new", "onnx", FLOAT32, ["", " "], "--parity_file"),
     ],
@@ -178,7 +190,7 @@ def test_an_export_checks_its_search(network, tmp_path):
 def test_a_request_that_makes_no_sense_writes_nothing(network, name, format, quantization, inputs, about, tmp_path):
     job = ExportJob(folder=tmp_path / name, format=format, quantization=quantization)
     with refused(*about.split()):
-        exporting.export(network, job, inputs)
+        export(network, job, inputs)
     assert not list(tmp_path.iterdir())
 
 
@@ -205,7 +217,7 @@ def of_pictures(network):
 )
 def test_runs_that_a_format_does_not_hold_are_refused(network, build, format, about, tmp_path):
     with refused(*about.split()):
-        exporting.export(build(network), ExportJob(folder=tmp_path / "new", format=format), TEXTS)
+        export(build(network), ExportJob(folder=tmp_path / "new", format=format), TEXTS)
 
 
 SLICES = {

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from t2t.formats.alignment import alignment_hparams
 from t2t.formats.ctranslate2.model_file import parse_model
+from t2t.formats.importer import alignment_hparams
 from t2t.inference.attention import attention_maps
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
