@@ -1,4 +1,4 @@
-"""A learning-rate schedule: the inverse square root of the update, then a cooldown (Zhai et al. 2022, arXiv:2106.04560).
+"""A learning-rate schedule: inverse square root, then a cooldown (Zhai et al. 2022, arXiv:2106.04560).
 
 t2t-trainer --hparams=learning_rate_schedule=my_cooldown,learning_rate=0.002,learning_rate_warmup_steps=100 ...
 """

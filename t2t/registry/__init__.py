@@ -49,6 +49,8 @@ OBJECTIVES: Registry[Any] = Registry(
     "objective", "t2t.training.objectives", bases=("t2t.training.objectives.Objective",), read_source=True
 )
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
+EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
+IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
 PROBLEMS: Registry[Any] = Registry(
     "problem",
     "t2t.problems",
@@ -68,4 +70,6 @@ register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 register_objective = OBJECTIVES.register
 register_metric = METRICS.register
+register_exporter = EXPORTERS.register
+register_importer = IMPORTERS.register
 register_problem = PROBLEMS.register

@@ -9,7 +9,7 @@ import pytest
 import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import TransformerHParams
-from t2t.registry import OBJECTIVES, OPTIMIZERS, REGISTRIES, SCHEDULES
+from t2t.registry import OBJECTIVES, OPTIMIZERS, REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.training.schedules import learning_rate
 from tests.builders import batch, numpy, tiny_transformer
@@ -64,10 +64,8 @@ def test_a_run_with_an_optimizer_a_schedule_and_an_objective_of_a_plug_in_resume
 def test_lion_steps_by_the_sign_of_a_mix_of_gradient_and_momentum():
     """Chen et al. 2023, algorithm 2: the mix has beta1, the momentum beta2."""
     hparams = TransformerHParams(optimizer_adam_beta1=0.5, optimizer_adam_beta2=0.75)
-    optimizer, weight = (
-        OPTIMIZERS.get("my_lion")(hparams, learning_rate=0.0, name="my_lion"),
-        keras.Variable([0.0, 0.0]),
-    )
+    optimizer = OPTIMIZERS.get("my_lion")(hparams, learning_rate=0.0, name="my_lion")
+    weight = keras.Variable([0.0, 0.0])
     optimizer.build([weight])
     for gradient in ([2.0, -2.0], [-1.0, 0.25]):  # momentum 0.5, -0.5; mixes -0.25 and -0.125
         optimizer.update_step(keras.ops.convert_to_tensor(gradient), weight, 0.1)
