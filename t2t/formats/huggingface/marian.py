@@ -23,7 +23,7 @@ from t2t.formats.ids import in_our_order, our_order, pieces_by_id
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_marian import transformer_marian
+from t2t.hparams.transformer_variants import transformer_marian
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.piece_table import PieceTableEncoder

@@ -29,7 +29,7 @@ from t2t.formats.ids import pieces_by_id
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_t5 import t5_small
+from t2t.hparams.transformer_variants import t5_small
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.piece_table import PieceTableEncoder, pieces_of_model

@@ -21,7 +21,7 @@ from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPU
 from t2t.formats.marian.vocabulary import MarianVocabulary, read_vocabulary
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_marian import transformer_marian
+from t2t.hparams.transformer_variants import transformer_marian
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 
 PAD_BIAS = -100.0
