@@ -45,6 +45,13 @@ class ModelFolder:
                 raise UserError(f"{path} has {path.stat().st_size:,} bytes, more than any such file; get it again")
             return path.read_bytes()
 
+    def read_text(self, name: str, most: int | None = None) -> str:
+        """Returns the text of a file; raises UserError as `read`, or if it is not UTF-8."""
+        try:
+            return self.read(name, most).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path / name} is not UTF-8 ({error.reason}); get it again") from None
+
     def read_json(self, name: str, kind: type = dict) -> Any:
         """Returns the object, or list, in a JSON file; raises UserError if it is missing or contains another type."""
         content = self.read(name, MOST_BYTES)

@@ -1,7 +1,8 @@
 """The files of a fairseq translation model: checkpoint, dictionaries, and BPE codes or SentencePiece models.
 
 The settings in a checkpoint are an `argparse.Namespace`, or since 0.10.1 a tree of them. Namespaces, OmegaConf's
-containers and enums are records of the restricted reader; no class is loaded.
+containers and enums are records of the restricted reader; no class is loaded. A dictionary has four implicit special
+symbols, then a symbol and its count on each line.
 """
 
 import re
@@ -12,10 +13,8 @@ from typing import Any
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few, one_line
-from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.files.trust import check_inside
-from t2t.formats.fairseq.dictionary import EOS, PAD, UNKNOWN, parse_dictionary
-from t2t.formats.ids import in_our_order, our_order
+from t2t.formats.folder import ModelFolder
+from t2t.formats.foreign_vocabulary import in_our_order, our_order
 from t2t.formats.pytorch import PlainValues, Record, parse_checkpoint, tensors_of
 from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
@@ -71,7 +70,7 @@ def read_checkpoint(folder: Path) -> FairseqCheckpoint:
         found = f"{len(names)} checkpoints, {first_few(names, ', ')}" if names else "no checkpoint (*.pt)"
         raise UserError(f"--model_dir={folder}: it has {found}; name the one to import model.pt")
     path = folder / (preferred or names)[0]
-    content = _read(folder, path)
+    content = ModelFolder(folder).read(path.name)
     try:
         checkpoint = parse_checkpoint(content, KNOWN)
         if not isinstance(checkpoint, dict) or "model" not in checkpoint:
@@ -98,12 +97,12 @@ def read_vocabularies(folder: Path, checkpoint: FairseqCheckpoint) -> FairseqVoc
             f"--model_dir={folder}: it has both BPE codes and SentencePiece models, {found}; leave one kind"
         )
     cutters = codes or models
-    encoders = []
+    files, encoders = ModelFolder(folder), []
     for side, language in enumerate(languages):
-        path = folder / f"dict.{language}.txt"
-        symbols = parse_dictionary(_read(folder, path), path)
+        name = f"dict.{language}.txt"
+        symbols = parse_dictionary(files.read(name), folder / name)
         pieces = in_our_order(symbols, our_order(len(symbols), PAD, EOS, UNKNOWN))
-        content = _read(folder, cutters[side]) if cutters else b""
+        content = files.read(cutters[side].name) if cutters else b""
         encoders.append(_encoder(pieces, content, bool(codes), bool(models)))
     kind = "BPE codes" if codes else "SentencePiece model" if models else ""
     names = " and ".join(dict.fromkeys(path.name for path in cutters))
@@ -143,14 +142,6 @@ def _of_languages(folder: Path, patterns: Sequence[str], languages: Sequence[Any
         f"--model_dir={folder}: {', '.join(path.name for path in found)} could all cut texts; leave one, or one that "
         f"ends with .{languages[0]} and one that ends with .{languages[1]}"
     )
-
-
-def _read(folder: Path, path: Path) -> bytes:
-    if not path.is_file():
-        raise UserError(f"--model_dir={folder}: no {path.name} there; copy all files of the model")
-    check_inside(folder, path)
-    with os_errors_as_machine_errors(f"cannot read {path}"):
-        return path.read_bytes()
 
 
 KNOWN = (
@@ -212,3 +203,49 @@ def _resolve(value: Any, tree: Mapping[str, Any]) -> Any:
     for name in found[1].split("."):
         place = place.get(name) if isinstance(place, dict) else None
     return place
+
+
+SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+"""Symbols of ids 0 to 3."""
+PAD, EOS, UNKNOWN = 1, 2, 3
+_OVERWRITE = "#fairseq:overwrite"
+
+
+def parse_dictionary(content: bytes, path: Path) -> list[str]:
+    """Returns the symbols by id, all distinct.
+
+    A line that ends with `#fairseq:overwrite` takes over the text of an earlier symbol, whose unused id is then named
+    `<id_4>` or the like.
+
+    Raises:
+        UserError: a line is not a symbol with a count, or repeats a symbol.
+    """
+    try:
+        lines = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 ({error.reason}); get it again") from None
+    symbols = list(SYMBOLS)
+    ids: dict[str, int] = {symbol: number for number, symbol in enumerate(symbols)}
+    for line in filter(None, lines):  # only \n separates lines: a symbol may be another line separator
+        text = line.rstrip()
+        is_overwriting = text.endswith(f" {_OVERWRITE}")
+        symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
+        if not count.lstrip("-").isdecimal() or not symbol:
+            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count; get it again")
+        if symbol in ids and not is_overwriting:
+            raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}; get it again")
+        if symbol in ids:
+            symbols[ids[symbol]] = f"<id_{ids[symbol]}>"
+        ids[symbol] = len(symbols)
+        symbols.append(symbol)
+    return _specials_kept(symbols, ids)
+
+
+def _specials_kept(symbols: list[str], ids: Mapping[str, int]) -> list[str]:
+    """Returns the symbols with the names of padding, end and unknown restored at their ids if they were overwritten."""
+    kept = list(symbols)
+    for number in (PAD, EOS, UNKNOWN):
+        if kept[number] != SYMBOLS[number]:
+            kept[ids[SYMBOLS[number]]] = f"<id_{ids[SYMBOLS[number]]}>"
+            kept[number] = SYMBOLS[number]
+    return kept

@@ -14,10 +14,9 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
-from t2t.formats.fairseq import dictionary
-from t2t.formats.fairseq.files import FairseqCheckpoint, read_checkpoint, read_vocabularies
+from t2t.formats.fairseq.files import EOS, PAD, UNKNOWN, FairseqCheckpoint, read_checkpoint, read_vocabularies
+from t2t.formats.foreign_vocabulary import our_order
 from t2t.formats.huggingface.mapping import transformer_parts
-from t2t.formats.ids import our_order
 from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams, unknown_values
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
@@ -39,7 +38,7 @@ _SAME = ("embed_dim", "normalize_before", "learned_pos")
 """Settings of encoder and decoder that share one hparam here."""
 _COPIES = [f"{part}_{kind}" for part in ("in_proj", "out_proj", "fc1", "fc2") for kind in ("weight", "bias")]
 """Untrained copies of weights that version 0.12.2 has in encoder layers."""
-_FIRST_POSITION = dictionary.PAD + 1
+_FIRST_POSITION = PAD + 1
 _OLD_DECODER, _OLD_ENCODER = 2, 1
 """Up to these versions of the stacks, fairseq omits the norm at their end."""
 
@@ -75,8 +74,7 @@ def read(request: ImportRequest) -> ForeignRun:
         origin=f"the model in {checkpoint.path}",
         settings="its settings and dictionaries",
         notes=(
-            f"ids: padding {dictionary.PAD}, end of sequence {dictionary.EOS} and unknown {dictionary.UNKNOWN} became "
-            f"0, 1 and 2",
+            f"ids: padding {PAD}, end of sequence {EOS} and unknown {UNKNOWN} became 0, 1 and 2",
             f"texts: {vocabularies.described}",
         ),
         warnings=(*vocabularies.warnings, *warnings),
@@ -176,7 +174,7 @@ def _tables(
         # Our embedding layers multiply by sqrt(D).
         is_divided = ours != "output_embedding" and settings.get("no_scale_embedding")
         scale = np.float32(hparams.hidden_size**-0.5 if is_divided else 1.0)
-        order = our_order(size, dictionary.PAD, dictionary.EOS, dictionary.UNKNOWN)
+        order = our_order(size, PAD, EOS, UNKNOWN)
         tables[f"{ours}/table"] = table_VD[order] * scale
     return tables
 

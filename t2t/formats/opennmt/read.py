@@ -10,14 +10,10 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of, token_weights
 from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
-from t2t.formats.opennmt.eole_folder import read_folder
-from t2t.formats.opennmt.model import OUTPUT, ForeignModel
-from t2t.formats.opennmt.py_file import read_file
-from t2t.formats.position_tables import one_table, settings_of
-from t2t.formats.tables import scaled, token_weights
-from t2t.formats.tensors import Tensors
+from t2t.formats.opennmt.files import OUTPUT, ForeignModel, read_file, read_folder
+from t2t.formats.tensors import Tensors, one_table, scaled, settings_of
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -108,8 +104,8 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
     inner_of_decoder = tensors.take(f"{names.layers['decoder'].format(n=0)}.{names.maps[0]}.weight")
     hparams = transformer_base().replace(
         hidden_size=width,
-        num_encoder_layers=_count(model, tensors, "encoder"),
-        num_decoder_layers=_count(model, tensors, "decoder"),
+        num_encoder_layers=tensors.count(f"{names.layers['encoder']}.{names.maps[0]}.weight"),
+        num_decoder_layers=tensors.count(f"{names.layers['decoder']}.{names.maps[0]}.weight"),
         num_heads=model.heads,
         filter_size=len(tensors.take(f"{inner}.weight")),
         activation=activation,
@@ -128,14 +124,6 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
         **_positions(model, tensors),
     )
     return hparams.with_decoder(model.decoder_heads, len(inner_of_decoder))
-
-
-def _count(model: ForeignModel, tensors: Tensors, side: str) -> int:
-    """Returns the number of layers of a stack."""
-    count = 0
-    while f"{model.names.layers[side].format(n=count)}.{model.names.maps[0]}.weight" in tensors:
-        count += 1
-    return count
 
 
 def _positions(model: ForeignModel, tensors: Tensors) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from t2t.formats.parity import (
     relative_difference,
 )
 from t2t.formats.saved_model.served import Served
-from t2t.formats.saved_model.trial import prove_signatures
+from t2t.formats.saved_model.write import prove_signatures
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused

@@ -15,7 +15,7 @@ from t2t.formats.exporting import export
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.litert import LiteRtExport, expand_new_axes
 from t2t.formats.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
-from t2t.formats.marian.export import MarianExport
+from t2t.formats.marian.write import MarianExport
 from t2t.formats.onnx import OnnxExport
 from t2t.formats.parity import FLOAT32
 from t2t.formats.saved_model.write import SavedModelExport
