@@ -19,7 +19,7 @@ _SAME = (
     *_NEEDED, "num_encoder_layers", "num_decoder_layers", "attention_key_channels", "attention_value_channels",
     "norm_epsilon", "attention_dropout", "relu_dropout", "label_smoothing", "optimizer_adam_beta1",
     "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_warmup_steps", "clip_grad_norm", "batch_size",
-    "symbol_dropout",
+    "symbol_dropout", "max_input_seq_length", "max_target_seq_length",
 )  # fmt: skip
 """Fields with the same name and meaning in both."""
 
