@@ -10,6 +10,7 @@ from t2t.checkpoints.arrays import Arrays, parse_arrays
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, check_inside
+from t2t.formats.importer import Settings
 from t2t.formats.pytorch import parse_pytorch
 from t2t.formats.tensors import Tensors
 
@@ -65,15 +66,19 @@ class ModelFolder:
         return values
 
     @functools.cached_property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Settings:
         """The content of `config.json`."""
-        config: dict[str, Any] = self.read_json("config.json")
-        return config
+        return self.read_settings("config.json")
 
     @functools.cached_property
-    def generation_config(self) -> dict[str, Any]:
+    def generation_config(self) -> Settings:
         """Search settings from `generation_config.json`, or in older folders from `config.json`."""
-        return self.read_json("generation_config.json") if self.has("generation_config.json") else self.config
+        name = "generation_config.json"
+        return self.read_settings(name) if self.has(name) else self.config
+
+    def read_settings(self, name: str) -> Settings:
+        """Returns the settings in a JSON file; raises UserError as `read_json`."""
+        return Settings(self.read_json(name), self.path / name)
 
     def read_tensors(self) -> Tensors:
         """Returns the tensors of the model; nothing in the files is executed.

@@ -3,15 +3,16 @@
 Legend: V our ids, U foreign ids, D width.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few
-from t2t.specs.constants import PAD_ID
+from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.token import TokenEncoder
@@ -133,18 +134,17 @@ def _spelt(tokens: Sequence[str], order: np.ndarray, with_white_space: bool = Fa
     return found
 
 
-def sides_of(
-    sides: Iterable[tuple[str, ForeignVocabulary]], models: Sequence[bytes]
+def encoders_of(
+    source: ForeignVocabulary, target: ForeignVocabulary, models: Sequence[Path]
 ) -> tuple[dict[str, TextEncoder], tuple[str, ...], tuple[str, ...]]:
     """Returns the encoder of each side, and notes and warnings for the report.
 
-    Args:
-        sides: (feature, vocabulary) pairs, inputs first.
-        models: SentencePiece models: none, one for both sides, or one each.
+    `models` are SentencePiece models: none, one for both sides, or one each.
     """
     encoders, notes, warnings = {}, [], []
-    for number, (feature, vocabulary) in enumerate(sides):
-        encoders[feature] = vocabulary.encoder(models[min(number, len(models) - 1)] if models else None)
+    for number, (feature, vocabulary) in enumerate(((INPUTS, source), (TARGETS, target))):
+        model = models[min(number, len(models) - 1)].read_bytes() if models else None
+        encoders[feature] = vocabulary.encoder(model)
         notes.append(vocabulary.note(feature))
         if not models and (lost := vocabulary.unspelt()):
             named = first_few([repr(token) for token in lost], ", ")

@@ -21,14 +21,12 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, one_line
 from t2t.files.trust import MOST_BYTES
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of, token_weights
-from t2t.formats.huggingface.config import number_of
-from t2t.formats.importer import ForeignRun, ImportRequest
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, encoders_of, token_weights
+from t2t.formats.importer import ForeignRun, ImportRequest, Settings
 from t2t.formats.tensorflow_checkpoint import find_checkpoint, read_objects
 from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_nested_settings
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
-from t2t.specs.constants import INPUTS, TARGETS
 
 _EPSILON = 1e-3
 """Epsilon of Keras's norms."""
@@ -46,11 +44,10 @@ def read(request: ImportRequest) -> ForeignRun:
     prefix = find_checkpoint(folder.path, request.step, "ckpt")
     tensors = Tensors(read_objects(prefix, "model", ATTRIBUTES), f"checkpoint {prefix}")
     source, target = configuration.source, configuration.target
-    models = [path.read_bytes() for path in request.sentencepiece_models]
-    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
-    warnings += () if models else _tokenizer_warnings(configuration)
+    encoders, notes, warnings = encoders_of(source, target, request.sentencepiece_models)
+    warnings += () if request.sentencepiece_models else _tokenizer_warnings(configuration)
     weights, settings = token_weights(source, target, *convert_tables(tensors))
-    hparams = _hparams(folder, configuration, tensors).replace(**settings)
+    hparams = _hparams(configuration, tensors).replace(**settings)
     weights |= convert_stacks(tensors, hparams)
     return ForeignRun(
         problem=request.problem.with_encoders(encoders),
@@ -78,7 +75,7 @@ def _tokenizer_warnings(configuration: Configuration) -> tuple[str, ...]:
     )
 
 
-def _hparams(folder: ModelFolder, configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
+def _hparams(configuration: Configuration, tensors: Tensors) -> TransformerBartHParams:
     """Returns the hparams, with `transformer_m2m`'s values for training settings that are in no file."""
     description, params = configuration.description, configuration.params
     inner = tensors.take("encoder/layers/0/ffn/layer/inner/kernel")
@@ -97,10 +94,10 @@ def _hparams(folder: ModelFolder, configuration: Configuration, tensors: Tensors
         layer_prepostprocess_dropout=float(description.dropout),
         attention_dropout=float(description.attention_dropout),
         relu_dropout=float(description.ffn_dropout),
-        label_smoothing=number_of(folder, params, "label_smoothing", 0.0),
-        beam_size=int(number_of(folder, params, "beam_width", 4)),
+        label_smoothing=params.number("label_smoothing", 0.0),
+        beam_size=int(params.number("beam_width", 4)),
         length_penalty="gnmt",
-        alpha=number_of(folder, params, "length_penalty", 0.0),
+        alpha=params.number("length_penalty", 0.0),
         **_positions(configuration, tensors),
     )
 
@@ -143,7 +140,7 @@ class Configuration:
     """The same object as `source` if the tokens are the same."""
     ends_inputs: bool
     """Whether inputs have an end of sequence."""
-    params: Mapping[str, Any]
+    params: Settings
     """The section `params` of the configuration."""
     tokenizers: Mapping[str, str]
     """Tokenizers of texts: setting of `data` -> the tokenizer's type, or the file that describes it."""
@@ -171,7 +168,7 @@ def read_configuration(folder: ModelFolder) -> Configuration:
     source = target if is_one else ForeignVocabulary.of(tokens[0], _SPECIAL[0], eos, _UNKNOWN, where)
     ends = description.ends_inputs if controls["end"] is None else bool(controls["end"])
     params = {name.removeprefix("params."): value for name, value in settings.items() if name.startswith("params.")}
-    return Configuration(description, source, target, ends, params, _tokenizers(settings))
+    return Configuration(description, source, target, ends, Settings(params, where), _tokenizers(settings))
 
 
 def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:

@@ -16,13 +16,12 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, one_line
 from t2t.files.trust import MOST_BYTES
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, pieces_by_id, sides_of, token_weights
-from t2t.formats.importer import ForeignRun, ImportRequest, unknown_values
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, encoders_of, pieces_by_id, token_weights
+from t2t.formats.importer import ForeignRun, ImportRequest, Settings
 from t2t.formats.pytorch import parse_pytorch
 from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_nested_settings
 from t2t.hparams.transformer import TransformerHParams, transformer_base
-from t2t.specs.constants import INPUTS, TARGETS
 
 _ACTIVATIONS = {"relu": "relu", "swish1": "silu", "gelu": "gelu"}
 _DECODERS = {"transformer": "self_attention", "ssru_transformer": "ssru"}
@@ -50,15 +49,14 @@ def read(request: ImportRequest) -> ForeignRun:
         UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
     folder = ModelFolder(request.model_dir)
-    hparams = _hparams(folder, _read_config(folder))
+    hparams = _hparams(_read_config(folder))
     path = folder.path / "params.best"
     try:
         tensors = Tensors(parse_pytorch(folder.read("params.best")), str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
     source, target = _vocabularies(folder)
-    models = [model.read_bytes() for model in request.sentencepiece_models]
-    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    encoders, notes, warnings = encoders_of(source, target, request.sentencepiece_models)
     weights, settings = token_weights(source, target, *convert_tables(tensors))
     weights |= convert_stacks(tensors, hparams)
     return ForeignRun(
@@ -74,59 +72,51 @@ def read(request: ImportRequest) -> ForeignRun:
     )
 
 
-def _read_config(folder: ModelFolder) -> dict[str, Any]:
+def _read_config(folder: ModelFolder) -> Settings:
     """Returns the settings by path; raises UserError if they describe an unsupported network."""
     where = folder.path / "config"
     try:
-        values = parse_nested_settings(folder.read("config", MOST_BYTES).decode("utf-8"))
+        values = Settings(parse_nested_settings(folder.read("config", MOST_BYTES).decode("utf-8")), where)
     except ValueError as error:
         raise UserError(f"{where} is no file of Sockeye 3's settings ({one_line(error)}); get it again") from error
-    wrong = unknown_values(values, _KNOWN)
+    wrong = list[str]()
     for name in _SAME:
         both = [values.get(f"config_{side}.{name}") for side in ("encoder", "decoder")]
         wrong += [f"{name}={both[0]!r} in the encoder and {both[1]!r} in the decoder"] if both[0] != both[1] else []
-    if wrong:
-        raise UserError(f"{where} describes another network than those here: {'; '.join(wrong)}; it cannot be imported")
+    values.check(_KNOWN, wrong)
     return values
 
 
-def _hparams(folder: ModelFolder, values: Mapping[str, Any]) -> TransformerHParams:
+def _hparams(values: Settings) -> TransformerHParams:
     """Returns the hparams, with `transformer_base`'s values for training settings that the file lacks."""
-
-    def need(name: str, kind: type = int) -> Any:
-        value = values.get(name)
-        if type(value) is not kind:
-            what = f"{name}={value!r}; it must be of type {kind.__name__}"
-            raise UserError(f"{folder.path / 'config'} has {what}; get it again")
-        return value
-
     sequences = [str(values.get(f"config_encoder.{name}_sequence") or "") for name in ("preprocess", "postprocess")]
     norm = _NORMS.get(tuple(sequence.replace("d", "") for sequence in sequences))  # type: ignore[arg-type]
     if norm is None:
         raise UserError(
-            f"{folder.path / 'config'} has preprocess_sequence={sequences[0]!r} and postprocess_sequence="
+            f"{values.where} has preprocess_sequence={sequences[0]!r} and postprocess_sequence="
             f"{sequences[1]!r}; known here are 'n' with 'dr' and '' with 'drn'; it cannot be imported"
         )
     hparams = transformer_base().replace(
-        hidden_size=need("config_encoder.model_size"),
-        num_encoder_layers=need("config_encoder.num_layers"),
-        num_decoder_layers=need("config_decoder.num_layers"),
-        num_heads=need("config_encoder.attention_heads"),
-        filter_size=need("config_encoder.feed_forward_num_hidden"),
-        activation=_ACTIVATIONS[need("config_encoder.act_type", str)],
+        hidden_size=values.need("config_encoder.model_size"),
+        num_encoder_layers=values.need("config_encoder.num_layers"),
+        num_decoder_layers=values.need("config_decoder.num_layers"),
+        num_heads=values.need("config_encoder.attention_heads"),
+        filter_size=values.need("config_encoder.feed_forward_num_hidden"),
+        activation=_ACTIVATIONS[values.need("config_encoder.act_type", str)],
         gated_feed_forward=bool(values.get("config_encoder.use_glu")),
         decoder_layer=_DECODERS[values.get("config_decoder.decoder_type") or "transformer"],
         norm_position=norm,
         sinusoid_layout="halves",
         target_start="pad",
-        layer_prepostprocess_dropout=need("config_encoder.dropout_prepost", float),
-        attention_dropout=need("config_encoder.dropout_attention", float),
-        relu_dropout=need("config_encoder.dropout_act", float),
+        layer_prepostprocess_dropout=values.need("config_encoder.dropout_prepost", float),
+        attention_dropout=values.need("config_encoder.dropout_attention", float),
+        relu_dropout=values.need("config_encoder.dropout_act", float),
         beam_size=5,
         length_penalty="power",
         alpha=1.0,
     )
-    return hparams.with_decoder(need("config_decoder.attention_heads"), need("config_decoder.feed_forward_num_hidden"))
+    heads, width = map(values.need, ("config_decoder.attention_heads", "config_decoder.feed_forward_num_hidden"))
+    return hparams.with_decoder(heads, width)
 
 
 def _vocabularies(folder: ModelFolder) -> tuple[ForeignVocabulary, ForeignVocabulary]:

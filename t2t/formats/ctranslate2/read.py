@@ -7,6 +7,7 @@ one list for each side; the padding, end and unknown tokens are among them.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError, one_line
@@ -14,7 +15,7 @@ from t2t.files.trust import MOST_BYTES
 from t2t.formats.ctranslate2.mapping import convert_stacks, convert_tables, hparams_of
 from t2t.formats.ctranslate2.model_file import VERSIONS, Attributes, ModelFile, parse_model
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of, token_weights
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, encoders_of, token_weights
 from t2t.formats.huggingface.language_models import CODE
 from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.tensors import Tensors
@@ -46,8 +47,7 @@ def read(request: ImportRequest) -> ForeignRun:
     config = _read_config(folder, attributes)
     hparams = hparams_of(file.tensors, attributes, config, origin)
     starts_with_zeros = bool(attributes.get("decoder/start_from_zero_embedding", 0))
-    models = [path.read_bytes() for path in request.sentencepiece_models]
-    vocabularies = read_vocabularies(folder, config, starts_with_zeros, models)
+    vocabularies = read_vocabularies(folder, config, starts_with_zeros, request.sentencepiece_models)
     tensors = Tensors(file.tensors, origin)
     tables, bias = convert_tables(tensors, attributes, hparams.hidden_size)
     weights, settings = token_weights(vocabularies.source, vocabularies.target, tables, bias)
@@ -132,7 +132,7 @@ class VocabularyPair:
 
 
 def read_vocabularies(
-    folder: ModelFolder, config: Mapping[str, Any], starts_with_zeros: bool, models: Sequence[bytes]
+    folder: ModelFolder, config: Mapping[str, Any], starts_with_zeros: bool, models: Sequence[Path]
 ) -> VocabularyPair:
     """Reads the lists of tokens of a folder.
 
@@ -186,7 +186,7 @@ def read_vocabularies(
     source = target
     if tokens[INPUTS] != tokens[TARGETS]:
         source = ForeignVocabulary.of(tokens[INPUTS], pads[INPUTS], eos, unknown, where)
-    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    encoders, notes, warnings = encoders_of(source, target, models)
     if not adds_end and hparams["input_end"]:
         notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
     return VocabularyPair(source, target, encoders, hparams, notes, warnings)

@@ -15,6 +15,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few, one_line
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order
+from t2t.formats.importer import Settings
 from t2t.formats.pytorch import PlainValues, Record, parse_checkpoint, tensors_of
 from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
@@ -33,22 +34,8 @@ class FairseqCheckpoint:
     """A checkpoint's tensors and settings."""
 
     path: Path
-    settings: Mapping[str, Any]
+    settings: Settings
     arrays: Arrays
-
-    def need(self, name: str, kind: type = int) -> Any:
-        """Returns a setting; raises UserError if it is missing or of another type."""
-        value = self.settings.get(name)
-        if type(value) is not kind:
-            raise UserError(f"{self.path}: its settings have {name}={value!r}; it must be of type {kind.__name__}")
-        return value
-
-    def number(self, name: str, default: float) -> float:
-        """Returns a number among the settings; raises UserError for anything else."""
-        value = self.settings.get(name)
-        if value is not None and type(value) not in (int, float):
-            raise UserError(f"{self.path}: its settings have {name}={value!r}, which is no number; get it again")
-        return default if value is None else float(value)
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,7 @@ def read_checkpoint(folder: Path) -> FairseqCheckpoint:
         arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
-    return FairseqCheckpoint(path, settings, arrays)
+    return FairseqCheckpoint(path, Settings(settings, path), arrays)
 
 
 def read_vocabularies(folder: Path, checkpoint: FairseqCheckpoint) -> FairseqVocabularies:

@@ -17,7 +17,7 @@ from t2t.errors import UserError
 from t2t.formats.fairseq.files import EOS, PAD, UNKNOWN, FairseqCheckpoint, read_checkpoint, read_vocabularies
 from t2t.formats.foreign_vocabulary import our_order
 from t2t.formats.huggingface.mapping import transformer_parts
-from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams, unknown_values
+from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.specs.constants import INPUTS, TARGETS
@@ -86,7 +86,7 @@ def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
     settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
         raise UserError(f"{checkpoint.path}: its architecture is {arch!r}; translators of transformer* can be imported")
-    wrong = unknown_values(settings, _KNOWN)
+    wrong = list[str]()
     for name in _SAME:
         values = [settings.get(f"{side}_{name}") for side in ("encoder", "decoder")]
         if values[0] != values[1]:
@@ -94,21 +94,17 @@ def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
     for name in ("decoder_input_dim", "decoder_output_dim"):
         if settings.get(name) not in (None, settings.get("decoder_embed_dim")):
             wrong.append(f"{name}={settings[name]!r} (known: that of decoder_embed_dim)")
-    if wrong:
-        raise UserError(
-            f"{checkpoint.path} describes another network than the models here: {'; '.join(wrong)}; it cannot be "
-            f"imported"
-        )
+    settings.check(_KNOWN, wrong)
     positions = "learned" if settings.get("encoder_learned_pos") else "sinusoidal"
     positions = "none" if settings.get("no_token_positional_embeddings") else positions
-    lengths = [checkpoint.need(f"max_{side}_positions") for side in ("source", "target")]
+    lengths = [settings.need(f"max_{side}_positions") for side in ("source", "target")]
     is_tied = settings.get("share_all_embeddings") or settings.get("share_decoder_input_output_embed")
     hparams = transformer_m2m().replace(
-        hidden_size=checkpoint.need("encoder_embed_dim"),
-        num_encoder_layers=checkpoint.need("encoder_layers"),
-        num_decoder_layers=checkpoint.need("decoder_layers"),
-        num_heads=checkpoint.need("encoder_attention_heads"),
-        filter_size=checkpoint.need("encoder_ffn_embed_dim"),
+        hidden_size=settings.need("encoder_embed_dim"),
+        num_encoder_layers=settings.need("encoder_layers"),
+        num_decoder_layers=settings.need("decoder_layers"),
+        num_heads=settings.need("encoder_attention_heads"),
+        filter_size=settings.need("encoder_ffn_embed_dim"),
         activation=_ACTIVATIONS[settings.get("activation_fn") or "relu"],
         norm_position="pre" if settings.get("encoder_normalize_before") else "post",
         norm_epsilon=1e-5,
@@ -121,15 +117,15 @@ def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
         shared_embedding=bool(settings.get("share_all_embeddings")),
         shared_embedding_and_softmax_weights=bool(is_tied) and not settings.get("no_scale_embedding"),
         max_length=min(lengths),
-        layer_prepostprocess_dropout=checkpoint.number("dropout", 0.1),
-        attention_dropout=checkpoint.number("attention_dropout", 0.0),
-        relu_dropout=checkpoint.number("activation_dropout", 0.0) or checkpoint.number("relu_dropout", 0.0),
+        layer_prepostprocess_dropout=settings.number("dropout", 0.1),
+        attention_dropout=settings.number("attention_dropout", 0.0),
+        relu_dropout=settings.number("activation_dropout", 0.0) or settings.number("relu_dropout", 0.0),
         beam_size=5,
         length_penalty="power",
         alpha=1.0,
         min_output_length=1,
     )
-    return hparams.with_decoder(checkpoint.need("decoder_attention_heads"), checkpoint.need("decoder_ffn_embed_dim"))
+    return hparams.with_decoder(settings.need("decoder_attention_heads"), settings.need("decoder_ffn_embed_dim"))
 
 
 def _weights(tensors: Tensors, checkpoint: FairseqCheckpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:

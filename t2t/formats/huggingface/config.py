@@ -1,58 +1,14 @@
 """The settings of a model's folder, config.json and generation_config.json, as hparams."""
 
-import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from t2t.checkpoints.arrays import Arrays
-from t2t.errors import UserError, first_few
+from t2t.errors import first_few
 from t2t.formats.folder import ModelFolder
 from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS, MARIAN_RATES, MARIAN_SIZES, transformer_parts
-from t2t.formats.importer import unknown_values
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer import TransformerHParams
-
-
-def check_settings(folder: ModelFolder, allowed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raises UserError if settings in the file have values that are not allowed; the message names all of them."""
-    if wrong := unknown_values(folder.config, allowed):
-        raise UserError(
-            f"{folder.path / 'config.json'} describes another network than the models here: {'; '.join(wrong)}; it "
-            f"cannot be imported"
-        )
-
-
-def need(folder: ModelFolder, name: str, kind: type = int) -> Any:
-    """Returns a setting; raises UserError if it is missing or has the wrong type."""
-    value = folder.config.get(name)
-    if type(value) is not kind:
-        raise UserError(
-            f"{folder.path / 'config.json'} has {name}={value!r}; it must be of type {kind.__name__}; get it again"
-        )
-    return value
-
-
-def need_size(folder: ModelFolder, name: str, default: int | None = None) -> int:
-    """Returns a whole number above 0, or the default if it is missing; raises UserError for anything else."""
-    if default is not None and folder.config.get(name) is None:
-        return default
-    size: int = need(folder, name)
-    if size < 1:
-        raise UserError(f"{folder.path / 'config.json'} has {name}={size}; it must be above 0; get it again")
-    return size
-
-
-def number_of(folder: ModelFolder, values: Mapping[str, Any], name: str, default: float) -> float:
-    """Returns a numeric setting, or the default if it is missing; raises UserError for other types."""
-    value = values.get(name)
-    if value is None:
-        return default
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise UserError(
-            f"--model_dir={folder.path}: its configuration has {name}={value!r}, which is no number; get it again"
-        )
-    return float(value)
-
 
 _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
     "repetition_penalty": (None, 1), "encoder_repetition_penalty": (None, 1), "diversity_penalty": (None, 0),
@@ -77,12 +33,12 @@ def search_hparams(folder: ModelFolder) -> dict[str, Any]:
     the end of sequence. `min_new_tokens` takes precedence.
     """
     search = folder.generation_config
-    shortest = number_of(folder, search, "min_new_tokens", number_of(folder, search, "min_length", 0) - 1)
+    shortest = search.number("min_new_tokens", search.number("min_length", 0) - 1)
     return {
-        "beam_size": int(number_of(folder, search, "num_beams", 1)),
+        "beam_size": int(search.number("num_beams", 1)),
         "length_penalty": "power",  # scores are divided by length^alpha
-        "alpha": number_of(folder, search, "length_penalty", 1.0),
-        "no_repeat_ngram_size": int(number_of(folder, search, "no_repeat_ngram_size", 0)),
+        "alpha": search.number("length_penalty", 1.0),
+        "no_repeat_ngram_size": int(search.number("no_repeat_ngram_size", 0)),
         "min_output_length": max(int(shortest), 0),
     }
 
@@ -101,7 +57,7 @@ def search_warnings(folder: ModelFolder, known: Collection[str] = ()) -> tuple[s
         for name, values in without_effect.items()
         if name not in known and name in search and search[name] not in values
     ]
-    lost += [f"{name}={search[name]!r}" for name in _LIMITS if 0 < number_of(folder, search, name, 0) < _USUAL_LENGTH]
+    lost += [f"{name}={search[name]!r}" for name in _LIMITS if 0 < search.number(name, 0) < _USUAL_LENGTH]
     if not lost:
         return ()
     return (f"search settings that have no hparam here were left out: {first_few(lost, ', ')}",)
@@ -117,13 +73,13 @@ def with_sizes(folder: ModelFolder, hparams: TransformerHParams) -> TransformerH
     Raises:
         UserError: a setting is missing or has the wrong type.
     """
-    sizes = {ours: need_size(folder, theirs) for theirs, ours in MARIAN_SIZES.items()}
+    sizes = {ours: folder.config.size(theirs) for theirs, ours in MARIAN_SIZES.items()}
     of_decoder = sizes.pop("num_decoder_heads"), sizes.pop("decoder_filter_size")
-    rates = {ours: number_of(folder, folder.config, theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
+    rates = {ours: folder.config.number(theirs, usual) for theirs, (ours, usual) in MARIAN_RATES.items()}
     return hparams.replace(
         **sizes,
         **rates,
-        activation=MARIAN_ACTIVATIONS[need(folder, "activation_function", str)],
+        activation=MARIAN_ACTIVATIONS[folder.config.need("activation_function", str)],
         **search_hparams(folder),
     ).with_decoder(*of_decoder)
 

@@ -24,7 +24,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order, pieces_by_id
-from t2t.formats.huggingface.config import COPIES, check_settings, need, search_warnings, stacks, with_sizes
+from t2t.formats.huggingface.config import COPIES, search_warnings, stacks, with_sizes
 from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS
 from t2t.formats.huggingface.tokenizer import NAMES, SETTINGS, TokenizerFiles
 from t2t.formats.importer import DEFAULT_PROBLEM, LANGUAGES, ForeignRun, ImportRequest
@@ -58,8 +58,8 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
         UserError: a file is missing or damaged, the network differs from the Transformer here, or mBART's output
             language is unknown.
     """
-    need(folder, "scale_embedding", bool)  # required, since one of the two models has an unsupported default
-    check_settings(folder, _ALLOWED)
+    folder.config.need("scale_embedding", bool)  # required, since one of the two models has an unsupported default
+    folder.config.check(_ALLOWED)
     is_mbart = folder.config["model_type"] == "mbart"
     tensors = folder.read_tensors()
     tensors.rename(_TABLE, *COPIES)
@@ -118,7 +118,7 @@ def _target_start(folder: ModelFolder, vocabulary: LanguageVocabulary, problem: 
                 f"name none; name it with --target_language, such as {sorted(languages.ids)[0]}"
             )
         return languages.find(problem.target_language, f"--target_language={problem.target_language}")
-    if (start := need(folder, "decoder_start_token_id")) != vocabulary.order[EOS_ID]:
+    if (start := folder.config.need("decoder_start_token_id")) != vocabulary.order[EOS_ID]:
         raise UserError(
             f"{folder.path / 'config.json'} has decoder_start_token_id={start} and eos_token_id="
             f"{vocabulary.order[EOS_ID]}; such a model begins with end of sequence, and another cannot be imported"
@@ -187,10 +187,13 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> LanguageVocabulary:
         )
     files.check_added({*table, *codes, _MASK}, "its pieces or codes of languages", _tokens_of_table(files, len(table)))
     pieces = _all_pieces(folder, files, table, codes, rows)
-    pad, eos = (need(folder, name) for name in ("pad_token_id", "eos_token_id"))
-    if need(folder, "vocab_size") != rows or (pieces[pad : pad + 1], pieces[eos : eos + 1]) != (["<pad>"], ["</s>"]):
+    pad, eos, size = map(folder.config.need, ("pad_token_id", "eos_token_id", "vocab_size"))
+    if size != rows or (pieces[pad : pad + 1], pieces[eos : eos + 1]) != (
+        ["<pad>"],
+        ["</s>"],
+    ):
         raise UserError(
-            f"{folder.path / 'config.json'} has vocab_size={folder.config['vocab_size']}, pad_token_id={pad} and "
+            f"{folder.path / 'config.json'} has vocab_size={size}, pad_token_id={pad} and "
             f"eos_token_id={eos}; the table of the model has {rows} rows, and its tokenizer <pad> at "
             f"{pieces.index('<pad>')} and </s> at {pieces.index('</s>')}; copy the files of one model"
         )

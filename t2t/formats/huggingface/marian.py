@@ -23,7 +23,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order, pieces_by_id
-from t2t.formats.huggingface.config import COPIES, check_settings, need, search_warnings, stacks, with_sizes
+from t2t.formats.huggingface.config import COPIES, search_warnings, stacks, with_sizes
 from t2t.formats.huggingface.mapping import (
     MARIAN_ACTIVATIONS,
     MARIAN_FIXED,
@@ -106,16 +106,16 @@ def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence
 
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network, with `transformer_marian`'s values for training."""
-    need(folder, "scale_embedding", bool)  # required, since its default is not supported
-    check_settings(folder, _ALLOWED)
+    folder.config.need("scale_embedding", bool)  # required, since its default is not supported
+    folder.config.check(_ALLOWED)
     is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
     return with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
 
 
 def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
     """Returns the id that the decoder starts with: padding, or a separate last id of a shared table."""
-    start: int = need(folder, "decoder_start_token_id")
-    size, pad, eos = (need(folder, name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
+    start: int = folder.config.need("decoder_start_token_id")
+    size, pad, eos = (folder.config.need(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     is_own = start == size - 1 and hparams.shared_embedding
     if not (start == pad or is_own) or start == eos:
         raise UserError(
@@ -128,7 +128,7 @@ def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
 def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vocabulary:
     """Returns the vocabulary of a file, whose size is a setting; excludes the id `start` unless that is padding."""
     pieces = pieces_by_id(folder.read_json(name), str(folder.path / name))
-    size, pad, eos = (need(folder, setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
+    size, pad, eos = (folder.config.need(setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
         raise UserError(
             f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again, or if the "

@@ -21,7 +21,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import pieces_by_id
-from t2t.formats.huggingface.config import check_settings, need_size, number_of, search_hparams, search_warnings
+from t2t.formats.huggingface.config import search_hparams, search_warnings
 from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, Network, backwards, complaints, t5_parts
 from t2t.formats.huggingface.marian import marian_encoders
 from t2t.formats.huggingface.tokenizer import TokenizerFiles
@@ -54,7 +54,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     Raises:
         UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
-    check_settings(folder, _ALLOWED)
+    folder.config.check(_ALLOWED)
     tensors, is_scaled = folder.read_tensors(), _scales_outputs(folder.config)
     table, output = _tables(tensors)
     is_tied = is_scaled and output is table
@@ -80,23 +80,23 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network and its search, with T5's values for training."""
     config = folder.config
-    heads, head_size = need_size(folder, "num_heads"), need_size(folder, "d_kv")
-    layers, dropout = need_size(folder, "num_layers"), number_of(folder, config, "dropout_rate", 0.1)
+    heads, head_size = config.size("num_heads"), config.size("d_kv")
+    layers, dropout = config.size("num_layers"), config.number("dropout_rate", 0.1)
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
     activation, is_gated = T5_FEED_FORWARD[form]
     return t5_small().replace(
-        hidden_size=need_size(folder, "d_model"),
+        hidden_size=config.size("d_model"),
         num_encoder_layers=layers,
-        num_decoder_layers=need_size(folder, "num_decoder_layers", layers),
+        num_decoder_layers=config.size("num_decoder_layers", layers),
         num_heads=heads,
         attention_key_channels=heads * head_size,
         attention_value_channels=heads * head_size,
-        filter_size=need_size(folder, "d_ff"),
+        filter_size=config.size("d_ff"),
         activation=activation,
         gated_feed_forward=is_gated,
-        norm_epsilon=number_of(folder, config, "layer_norm_epsilon", 1e-6),
-        relative_bias_buckets=need_size(folder, "relative_attention_num_buckets"),
-        relative_bias_max_distance=need_size(folder, "relative_attention_max_distance", 128),
+        norm_epsilon=config.number("layer_norm_epsilon", 1e-6),
+        relative_bias_buckets=config.size("relative_attention_num_buckets"),
+        relative_bias_max_distance=config.size("relative_attention_max_distance", 128),
         layer_prepostprocess_dropout=dropout,
         attention_dropout=dropout,
         relu_dropout=dropout,

@@ -28,7 +28,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, one_line
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order
-from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams, unknown_values
+from t2t.formats.importer import ForeignRun, ImportRequest, Settings, alignment_hparams
 from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
 from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_settings, parse_vocabulary
@@ -116,10 +116,12 @@ def _warnings(files: MarianFolder) -> tuple[str, ...]:
 
 def _hparams(files: MarianFolder) -> TransformerHParams:
     """Returns the hparams of the network, with `transformer_marian`'s values for training."""
-    settings, where = files.settings, files.path / files.model
-    wrong = unknown_values(settings, _KNOWN)
-    inner = _need(files, "transformer-dim-ffn")
-    inner_of_decoder = _need(files, "transformer-decoder-dim-ffn") if settings.get("transformer-decoder-dim-ffn") else 0
+    settings = files.settings
+    wrong = list[str]()
+    inner = settings.need("transformer-dim-ffn")
+    inner_of_decoder = (
+        settings.need("transformer-decoder-dim-ffn") if settings.get("transformer-decoder-dim-ffn") else 0
+    )
     steps = [_letters(settings, name) for name in ("preprocess", "postprocess", "postprocess-top")]
     forms = {tuple(step.format(c) for step in form): (p, n) for form, p in _FORMS.items() for n, c in _norms()}
     if tuple(steps) not in forms:
@@ -127,10 +129,7 @@ def _hparams(files: MarianFolder) -> TransformerHParams:
         wrong.append(f"transformer-preprocess, -postprocess and -postprocess-top are {found} without dropout")
     if _letters(settings, "postprocess-emb"):
         wrong.append(f"transformer-postprocess-emb={settings['transformer-postprocess-emb']!r} (known: 'd', '')")
-    if wrong:
-        raise UserError(
-            f"{where} describes another network than the models here: {'; '.join(wrong)}; it cannot be imported"
-        )
+    settings.check(_KNOWN, wrong)
     norm_position, norm_type = forms[tuple(steps)]
     if norm_position == "pre":
         _check_version(files)
@@ -138,10 +137,10 @@ def _hparams(files: MarianFolder) -> TransformerHParams:
     learned = files.archive.get("Wpos")
     recipe = transformer_marian()
     return recipe.replace(
-        hidden_size=_need(files, "dim-emb"),
-        num_encoder_layers=_need(files, "enc-depth"),
-        num_decoder_layers=_need(files, "dec-depth"),
-        num_heads=_need(files, "transformer-heads"),
+        hidden_size=settings.need("dim-emb"),
+        num_encoder_layers=settings.need("enc-depth"),
+        num_decoder_layers=settings.need("dec-depth"),
+        num_heads=settings.need("transformer-heads"),
         filter_size=inner,
         decoder_filter_size=0 if inner_of_decoder == inner else inner_of_decoder,
         activation=ACTIVATIONS[settings.get("transformer-ffn-activation") or "swish"],
@@ -188,13 +187,6 @@ def _norms() -> Sequence[tuple[str, str]]:
 def _letters(settings: Any, name: str) -> str:
     """Returns the letters of a setting, without d for dropout."""
     return str(settings.get(f"transformer-{name}") or "").replace("d", "")
-
-
-def _need(files: MarianFolder, name: str) -> int:
-    value = files.settings.get(name)
-    if type(value) is not int:
-        raise UserError(f"{files.path / files.model}: its settings have {name}={value!r}; it must be a whole number")
-    return value
 
 
 def _table_names(hparams: Any) -> dict[str, str]:
@@ -280,11 +272,12 @@ class MarianFolder(ModelFolder):
             raise UserError(f"{self.path / self.model}: it is damaged ({one_line(error)}); get it again") from error
 
     @functools.cached_property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Settings:
         """Settings of the network."""
         if SETTINGS not in self.archive:
             raise UserError(f"{self.path / self.model} has no {SETTINGS}, which describes its network; get it again")
-        return self._parse(f"{self.model} ({SETTINGS})", self.archive[SETTINGS].tobytes().rstrip(b"\0"))
+        found = self._parse(f"{self.model} ({SETTINGS})", self.archive[SETTINGS].tobytes().rstrip(b"\0"))
+        return Settings(found, self.path / self.model)
 
     def vocabularies(self) -> list[str]:
         """Returns the names of the vocabularies of source and target; raises UserError if they are ambiguous."""

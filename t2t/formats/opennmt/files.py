@@ -15,7 +15,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays, parse_arrays
 from t2t.errors import UserError, one_line
 from t2t.formats.folder import ModelFolder
-from t2t.formats.importer import unknown_values
+from t2t.formats.importer import Settings, unknown_values
 from t2t.formats.pytorch import parse_pytorch_values
 
 OUTPUT = "generator.weight"
@@ -111,9 +111,8 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
     """
     path = folder.path / name
     state = _parts(path, folder.read(name))
-    opt = state["opt"]
-    if wrong := unknown_values(opt, _PY_SETTINGS):
-        raise UserError(f"{path} holds another network than those here: {'; '.join(wrong)}; it cannot be imported")
+    opt = Settings(state["opt"], path)
+    opt.check(_PY_SETTINGS)
     distance, adds_positions = opt.get("max_relative_positions", 0), bool(opt.get("position_encoding", False))
     if distance < 0 or (distance and adds_positions):
         raise UserError(
@@ -127,8 +126,8 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
         arrays={**state["model"], **{_generator_name(name): array for name, array in state["generator"].items()}},
         tokens=_tokens(state["vocab"], path),
         special={"pad": "<blank>", "eos": "</s>", "unk": "<unk>", "start": _start(state["vocab"], opt)},
-        heads=_number(opt, "heads", path),
-        decoder_heads=_number(opt, "heads", path),
+        heads=opt.need("heads"),
+        decoder_heads=opt.need("heads"),
         activation=opt.get("pos_ffn_activation_fn", "relu"),
         norm_type="rms" if opt.get("layer_norm") == "rms" else "layer",
         norm_epsilon=float(opt.get("norm_eps", 1e-6)),
@@ -172,12 +171,6 @@ def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
 
 def _start(vocab: Mapping[str, Any], opt: Mapping[str, Any]) -> str:
     return str(vocab.get("decoder_start_token") or opt.get("decoder_start_token") or "<s>")
-
-
-def _number(opt: Mapping[str, Any], name: str, path: Path) -> int:
-    if type(opt.get(name)) is not int:
-        raise UserError(f"{path}: its settings have {name}={opt.get(name)!r}, which is no whole number; get it again")
-    return int(opt[name])
 
 
 def _dropouts(opt: Mapping[str, Any]) -> dict[str, float]:
@@ -226,7 +219,6 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     Raises:
         UserError: a file is missing or damaged, or the network is not supported.
     """
-    where = str(folder.path / "config.json")
     model = folder.config.get("model")
     model = model if isinstance(model, dict) else {}
     encoder, decoder = ({**_common(model), **(model.get(side) or {})} for side in ("encoder", "decoder"))
@@ -236,8 +228,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     wrong += [f"{name}={a!r} in the encoder and {b!r} in the decoder" for name, (a, b) in values.items() if a != b]
     if not model.get("encoder") or not model.get("decoder"):
         wrong = ["it has no encoder and decoder"]
-    if wrong:
-        raise UserError(f"{where} describes another network than those here: {'; '.join(wrong)}; it cannot be imported")
+    folder.config.check({}, wrong)
     vocab, arrays = folder.read_json("vocab.json"), _read_arrays(folder)
     source, target = _EOLE_TABLES
     target = source if model.get("share_embeddings") and target not in arrays else target

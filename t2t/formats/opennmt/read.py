@@ -10,12 +10,11 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of, token_weights
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, encoders_of, token_weights
 from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.opennmt.files import OUTPUT, ForeignModel, read_file, read_folder
 from t2t.formats.tensors import Tensors, one_table, scaled, settings_of
 from t2t.hparams.transformer import TransformerHParams, transformer_base
-from t2t.specs.constants import INPUTS, TARGETS
 
 _ACTIVATIONS = {
     "relu": ("relu", False), "gelu": ("gelu", False), "gelu-tanh": ("gelu_tanh", False), "plain-silu": ("silu", False),
@@ -37,8 +36,7 @@ def read(request: ImportRequest) -> ForeignRun:
     model = _read_model(request)
     tensors = Tensors(model.arrays, model.origin)
     source, target = _vocabularies(model)
-    models = [path.read_bytes() for path in request.sentencepiece_models]
-    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    encoders, notes, warnings = encoders_of(source, target, request.sentencepiece_models)
     hparams = _hparams(model, tensors)
     inputs, targets, outputs = (tensors.take(name) for name in model.tables)
     scale = 1.0 if model.scales_embeddings else hparams.hidden_size**-0.5
