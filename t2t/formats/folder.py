@@ -88,7 +88,7 @@ class ModelFolder:
         """
         for name, parse in _READERS.items():
             if self.has(name):
-                return Tensors(self._parse(name, parse), str(self.path / name))
+                return Tensors(self.parse(name, parse), str(self.path / name))
             if self.has(f"{name}.index.json"):
                 return Tensors(self._parse_shards(f"{name}.index.json", parse), str(self.path / f"{name}.index.json"))
         raise UserError(
@@ -96,7 +96,8 @@ class ModelFolder:
             f"shards that <name>.index.json lists"
         )
 
-    def _parse(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
+    def parse(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
+        """Returns the tensors of a file; raises UserError if it is missing, or if `parse` raises ValueError."""
         try:
             return parse(self.read(name))
         except ValueError as error:
@@ -108,5 +109,5 @@ class ModelFolder:
             raise UserError(f"{self.path / name} has no weight_map of tensors to files next to it; get it again")
         arrays: Arrays = {}
         for file in sorted(set(shards.values())):
-            arrays |= self._parse(file, parse)
+            arrays |= self.parse(file, parse)
         return arrays

@@ -53,7 +53,7 @@ def reads(
     """Decorates an importer, a function of an `ImportRequest` that returns a `ForeignRun`, with what it reads."""
 
     def decorate(importer: Reader) -> Reader:
-        vars(importer)["reads"] = Reads(folder, needs, takes, named_problem)
+        importer.reads = Reads(folder, needs, takes, named_problem)  # type: ignore[attr-defined]
         return importer
 
     return decorate

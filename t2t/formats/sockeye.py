@@ -50,11 +50,8 @@ def read(request: ImportRequest) -> ForeignRun:
     """
     folder = ModelFolder(request.model_dir)
     hparams = _hparams(_read_config(folder))
-    path = folder.path / "params.best"
-    try:
-        tensors = Tensors(parse_pytorch(folder.read("params.best")), str(path))
-    except ValueError as error:
-        raise UserError(f"{path}: {one_line(error)}; get the file again") from error
+    name = "params.best"
+    tensors = Tensors(folder.parse(name, parse_pytorch), str(folder.path / name))
     source, target = _vocabularies(folder)
     encoders, notes, warnings = encoders_of(source, target, request.sentencepiece_models)
     weights, settings = token_weights(source, target, *convert_tables(tensors))

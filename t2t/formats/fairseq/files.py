@@ -7,7 +7,6 @@ symbols, then a symbol and its count on each line.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +28,8 @@ _MODELS = ("*.model", "*.spm")
 """Names of subword-nmt codes and SentencePiece models; a name that ends with a language belongs to that side."""
 
 
-@dataclass(frozen=True)
-class FairseqCheckpoint:
-    """A checkpoint's tensors and settings."""
-
-    path: Path
-    settings: Settings
-    arrays: Arrays
-
-
-@dataclass(frozen=True)
-class FairseqVocabularies:
-    """The encoders of both sides."""
-
-    source: TextEncoder
-    target: TextEncoder
-    described: str
-    """How texts are split, for the report."""
-    warnings: tuple[str, ...] = ()
-
-
-def read_checkpoint(folder: Path) -> FairseqCheckpoint:
-    """Returns the checkpoint of a folder; raises UserError if there is none, several, or a damaged one."""
+def read_checkpoint(folder: Path) -> tuple[Settings, Arrays]:
+    """Returns the settings and tensors of a folder's checkpoint; raises UserError for none, several or damaged ones."""
     names = sorted(path.name for path in folder.glob("*.pt"))
     preferred = [name for name in _CHECKPOINTS if name in names]
     if not preferred and len(names) != 1:
@@ -65,18 +44,18 @@ def read_checkpoint(folder: Path) -> FairseqCheckpoint:
         arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}; get the file again") from error
-    return FairseqCheckpoint(path, Settings(settings, path), arrays)
+    return Settings(settings, path), arrays
 
 
-def read_vocabularies(folder: Path, checkpoint: FairseqCheckpoint) -> FairseqVocabularies:
-    """Returns the vocabularies of both sides.
+def read_vocabularies(folder: Path, settings: Settings) -> tuple[list[TextEncoder], str, tuple[str, ...]]:
+    """Returns the encoders of both sides, how texts are split, and warnings about preprocessing that texts need.
 
     Raises:
         UserError: a dictionary is missing, or the file for splitting texts is ambiguous.
     """
-    languages = [checkpoint.settings.get(f"{side}_lang") for side in ("source", "target")]
+    languages = [settings.get(f"{side}_lang") for side in ("source", "target")]
     if not all(isinstance(language, str) for language in languages):
-        raise UserError(f"{checkpoint.path}: its settings name no source_lang and target_lang; give a translator")
+        raise UserError(f"{settings.where}: its settings name no source_lang and target_lang; give a translator")
     codes, models = (_of_languages(folder, patterns, languages) for patterns in (_CODES, _MODELS))
     if codes and models:
         found = ", ".join(sorted({path.name for path in (*codes, *models)}))
@@ -94,7 +73,7 @@ def read_vocabularies(folder: Path, checkpoint: FairseqCheckpoint) -> FairseqVoc
     kind = "BPE codes" if codes else "SentencePiece model" if models else ""
     names = " and ".join(dict.fromkeys(path.name for path in cutters))
     described = f"cut by the {kind} {names}" if kind else "words as they stand, since no codes are there"
-    return FairseqVocabularies(encoders[0], encoders[1], described, _warnings(checkpoint.settings, bool(kind)))
+    return encoders, described, _warnings(settings, bool(kind))
 
 
 def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -> TextEncoder:
@@ -104,7 +83,6 @@ def _encoder(pieces: list[str], cutter: bytes, is_codes: bool, is_model: bool) -
 
 
 def _warnings(settings: Mapping[str, Any], is_cut: bool) -> tuple[str, ...]:
-    """Returns warnings about preprocessing that texts need."""
     found = []
     if settings.get("tokenizer") == "moses":
         found.append("its texts are tokenized by Moses' rules; give texts that are, and detokenize outputs")

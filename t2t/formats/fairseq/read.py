@@ -14,10 +14,10 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
-from t2t.formats.fairseq.files import EOS, PAD, UNKNOWN, FairseqCheckpoint, read_checkpoint, read_vocabularies
+from t2t.formats.fairseq.files import EOS, PAD, UNKNOWN, read_checkpoint, read_vocabularies
 from t2t.formats.foreign_vocabulary import our_order
 from t2t.formats.huggingface.mapping import transformer_parts
-from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
+from t2t.formats.importer import ForeignRun, ImportRequest, Settings, alignment_hparams
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.specs.constants import INPUTS, TARGETS
@@ -49,43 +49,40 @@ def read(request: ImportRequest) -> ForeignRun:
     Raises:
         UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
-    checkpoint = read_checkpoint(request.model_dir)
-    hparams = _hparams(checkpoint)
-    vocabularies = read_vocabularies(request.model_dir, checkpoint)
-    if hparams.shared_embedding and vocabularies.source.ids_fingerprint != vocabularies.target.ids_fingerprint:
+    settings, arrays = read_checkpoint(request.model_dir)
+    hparams = _hparams(settings)
+    (source, target), described, warnings = read_vocabularies(request.model_dir, settings)
+    if hparams.shared_embedding and source.ids_fingerprint != target.ids_fingerprint:
         raise UserError(
             f"--model_dir={request.model_dir}: its dictionaries differ, and the model has one table for both "
             f"(share_all_embeddings); give the files of one model"
         )
-    problem = request.problem.with_encoders({INPUTS: vocabularies.source, TARGETS: vocabularies.target})
-    tensors = Tensors(with_todays_names(checkpoint.arrays), str(checkpoint.path))
-    sizes = (vocabularies.source.vocab_size, vocabularies.target.vocab_size)
-    weights = _weights(tensors, checkpoint, hparams, *sizes)
-    settings = checkpoint.settings
-    alignment, warnings = alignment_hparams(settings.get("alignment_layer"), settings.get("alignment_heads"), hparams)
+    tensors = Tensors(with_todays_names(arrays), settings.where)
+    weights = _weights(tensors, settings, hparams, source.vocab_size, target.vocab_size)
+    alignment, lost = alignment_hparams(settings.get("alignment_layer"), settings.get("alignment_heads"), hparams)
     return ForeignRun(
-        problem=problem,
+        problem=request.problem.with_encoders({INPUTS: source, TARGETS: target}),
         model="transformer_bart",
         hparams=hparams.replace(**alignment),
         hparams_set="transformer_m2m",
         weights=weights,
         unused=tensors.finish(),
         tensors=tensors.taken,
-        origin=f"the model in {checkpoint.path}",
+        origin=f"the model in {settings.where}",
         settings="its settings and dictionaries",
         notes=(
             f"ids: padding {PAD}, end of sequence {EOS} and unknown {UNKNOWN} became 0, 1 and 2",
-            f"texts: {vocabularies.described}",
+            f"texts: {described}",
         ),
-        warnings=(*vocabularies.warnings, *warnings),
+        warnings=(*warnings, *lost),
     )
 
 
-def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
+def _hparams(settings: Settings) -> TransformerBartHParams:
     """Returns the hparams of the network, with `transformer_m2m`'s values for training."""
-    settings, arch = checkpoint.settings, checkpoint.settings.get("arch")
+    arch = settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
-        raise UserError(f"{checkpoint.path}: its architecture is {arch!r}; translators of transformer* can be imported")
+        raise UserError(f"{settings.where}: its architecture is {arch!r}; translators of transformer* can be imported")
     wrong = list[str]()
     for name in _SAME:
         values = [settings.get(f"{side}_{name}") for side in ("encoder", "decoder")]
@@ -128,26 +125,23 @@ def _hparams(checkpoint: FairseqCheckpoint) -> TransformerBartHParams:
     return hparams.with_decoder(settings.need("decoder_attention_heads"), settings.need("decoder_ffn_embed_dim"))
 
 
-def _weights(tensors: Tensors, checkpoint: FairseqCheckpoint, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
+def _weights(tensors: Tensors, settings: Settings, hparams: TransformerBartHParams, *sizes: int) -> Arrays:
     """Returns the weights by our paths; marks the tensors that are not needed."""
-    weights = _tables(tensors, checkpoint, hparams, *sizes) | _positions(tensors, hparams)
+    weights = _tables(tensors, settings, hparams, *sizes) | _positions(tensors, hparams)
     weights |= take_parts(tensors, transformer_parts(hparams.encoder_layers, hparams.decoder_layers, prefix=""))
     for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
         for number in range(layers):
             for copy in _COPIES:
                 tensors.drop(f"{side}.layers.{number}.{copy}", "fairseq fills it with others when it loads")
         if hparams.norm_position == "pre":
-            _check_version(tensors, checkpoint, side)
+            _check_version(tensors, settings, side)
             weights |= tensors.norm(f"{side}.layer_norm", f"{side}/final_norm")
         tensors.drop(f"{side}.version", "the version of the format")
     return weights
 
 
-def _tables(
-    tensors: Tensors, checkpoint: FairseqCheckpoint, hparams: Any, source_size: int, target_size: int
-) -> Arrays:
+def _tables(tensors: Tensors, settings: Settings, hparams: Any, source_size: int, target_size: int) -> Arrays:
     """Returns the tables of tokens, rows in our order."""
-    settings = checkpoint.settings
     names = {"target_embedding": ("decoder.embed_tokens.weight", target_size)}
     if settings.get("share_all_embeddings"):
         tensors.drop_copy("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -164,7 +158,7 @@ def _tables(
         table_VD = tensors.take(name)
         if len(table_VD) != size:
             raise UserError(
-                f"{checkpoint.path}: {name} has {len(table_VD)} rows, the dictionary {size} symbols; give the files of "
+                f"{settings.where}: {name} has {len(table_VD)} rows, the dictionary {size} symbols; give the files of "
                 f"one model"
             )
         # Our embedding layers multiply by sqrt(D).
@@ -189,13 +183,13 @@ def _positions(tensors: Tensors, hparams: TransformerBartHParams) -> Arrays:
     return weights
 
 
-def _check_version(tensors: Tensors, checkpoint: FairseqCheckpoint, side: str) -> None:
+def _check_version(tensors: Tensors, settings: Settings, side: str) -> None:
     """Raises UserError for a pre-norm stack of a version that has no norm at its end."""
     name = f"{side}.version"
     version = float(tensors.take(name).reshape(-1)[0]) if name in tensors else 1.0
     if version <= (_OLD_DECODER if side == "decoder" else _OLD_ENCODER):
         raise UserError(
-            f"{checkpoint.path}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the "
+            f"{settings.where}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the "
             f"{side}; the models here have it, so it cannot be imported"
         )
 

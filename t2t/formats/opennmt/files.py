@@ -272,8 +272,5 @@ def _read_arrays(folder: ModelFolder) -> Arrays:
         raise UserError(f"--model_dir={folder.path}: no model.00.safetensors there; copy all files of the model")
     arrays: Arrays = {}
     for name in names:
-        try:
-            arrays |= parse_arrays(folder.read(name))
-        except ValueError as error:
-            raise UserError(f"{folder.path / name}: {one_line(error)}; get the file again") from error
+        arrays |= folder.parse(name, parse_arrays)
     return arrays

@@ -1,10 +1,8 @@
 """Reads a run of Tensor2Tensor: its settings, its weights and the state of Adam; every variable is accounted for."""
 
 import functools
-import operator
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,15 +42,10 @@ def read(request: ImportRequest) -> ForeignRun:
     variables = read_variables(find_checkpoint(request.model_dir, request.step, "model.ckpt"))
     hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
-    converted = convert(variables, hparams.key_channels, hparams.value_channels, space)
     return ForeignRun(
         problem=problem,
         hparams=hparams,
-        weights=converted.weights,
-        tensors=converted.variables,
-        unused=dict.fromkeys(converted.unused, "counters and slots"),
-        step=converted.step,
-        moments=converted.moments,
+        **convert(variables, hparams.key_channels, hparams.value_channels, space),
         origin=f"the checkpoint in {request.model_dir}",
         settings=f"its hparams.json and {request.vocab_file}",
         notes=(f"target space {space}",),
@@ -70,25 +63,10 @@ _ADAM = {"Adam": "momentum", "Adam_1": "velocity"}
 _COUNTERS = re.compile(r"global_step|(?:losses_avg|train_stats)/.+|(?:.+/)?beta[12]_power")
 
 
-@dataclass(frozen=True)
-class Converted:
-    """A converted checkpoint; keys of arrays are variable paths without the model's name."""
-
-    step: int
-    """Number of updates done."""
-    weights: Arrays
-    moments: dict[str, Arrays]
-    """Adam's first (`momentum`) and second moment (`velocity`); empty for other optimizers."""
-    variables: int
-    """Number of variables that became weights."""
-    unused: tuple[str, ...]
-    """Names of counters and slots that are not needed."""
-
-
 def convert(
     variables: Mapping[str, np.ndarray], key_channels: int, value_channels: int, target_space_id: int
-) -> Converted:
-    """Sorts the variables of a checkpoint into weights, moments of Adam, and counters.
+) -> dict[str, Any]:
+    """Sorts the variables of a checkpoint into weights, moments of Adam, and counters, as fields of a `ForeignRun`.
 
     Channels are over all heads; `target_space_id` is the problem's row of the target space table.
 
@@ -117,13 +95,13 @@ def convert(
     adam = all(slots.get(slot, {}).keys() == network.keys() for slot in _ADAM)
     moments = {ours: rename(slots[theirs]) for theirs, ours in _ADAM.items()} if adam else {}
     left = [f"{name}/{slot}" for slot, of in slots.items() for name in of if not (adam and slot in _ADAM)]
-    return Converted(
-        step=int(variables.get("global_step", 0)),
-        weights=rename(network),
-        moments=moments,
-        variables=len(network),
-        unused=tuple(sorted([*counters, *left])),
-    )
+    return {
+        "step": int(variables.get("global_step", 0)),
+        "weights": rename(network),
+        "moments": moments,
+        "tensors": len(network),
+        "unused": dict.fromkeys(sorted([*counters, *left]), "counters and slots"),
+    }
 
 
 def _rename_variables(
@@ -131,21 +109,20 @@ def _rename_variables(
 ) -> Arrays:
     """Returns the arrays by our paths."""
     arrays: Arrays = {}
-    tables: dict[str, list[tuple[int, np.ndarray]]] = {}
+    tables: dict[str, dict[int, np.ndarray]] = {}
     sizes = set()
     for name, array in variables.items():
         place = parse_name(name)
         assert place is not None, "only variables that have one are here"
         if place.shard is not None:
-            tables.setdefault(place.paths[0], []).append((place.shard, array))
+            tables.setdefault(place.paths[0], {})[place.shard] = array
             sizes.add(place.vocab_size)
         elif place.paths == (TARGET_SPACE,):
             arrays[TARGET_SPACE] = _row(array, target_space_id)
         else:
             arrays |= zip(place.paths, _unpacked(name, array, place, key_channels, value_channels), strict=True)
-    _check_tables({path: sorted(number for number, _ in shards) for path, shards in tables.items()}, sizes)
-    ordered = {path: sorted(shards, key=operator.itemgetter(0)) for path, shards in tables.items()}
-    return arrays | {path: np.concatenate([rows for _, rows in shards]) for path, shards in ordered.items()}
+    _check_tables({path: sorted(shards) for path, shards in tables.items()}, sizes)
+    return arrays | {path: np.concatenate([rows for _, rows in sorted(of.items())]) for path, of in tables.items()}
 
 
 def _row(table: np.ndarray, number: int) -> np.ndarray:
