@@ -85,7 +85,7 @@ def import_tensor2tensor(request: Any) -> Any:
 @reads("a folder with a checkpoint of fairseq (model.pt), dict.<language>.txt of both languages, and BPE codes")
 def import_fairseq(request: Any) -> Any:
     """A translator of fairseq: a checkpoint, two dictionaries, and BPE codes or a SentencePiece model."""
-    from t2t.formats.fairseq.read import read
+    from t2t.formats.fairseq import read
 
     return read(request)
 

@@ -101,6 +101,7 @@ def _read_model(folder: ModelFolder) -> ModelFile:
 
 def _read_config(folder: ModelFolder, attributes: Attributes) -> Mapping[str, Any]:
     """Returns the settings from config.json, or for old models from model.bin."""
+    given: Mapping[str, Any]
     if folder.has("config.json"):
         given = folder.config
     else:

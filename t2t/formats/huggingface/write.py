@@ -15,11 +15,11 @@ from t2t.checkpoints.arrays import write_arrays
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError, one_line
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
+from t2t.formats.exporting import example_text, make_outputs
 from t2t.formats.huggingface.mapping import Network, complaints
 from t2t.formats.huggingface.marian import marian_complaints, marian_network
 from t2t.formats.huggingface.t5 import t5_complaints, t5_network
 from t2t.formats.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
-from t2t.formats.made_inputs import example_text, make_outputs
 from t2t.formats.parity import (
     PROMISES,
     TEXTS_OF_IDS,

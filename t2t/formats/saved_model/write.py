@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.formats.exporter import Export, ExportJob, Trial
-from t2t.formats.made_inputs import example_shape, example_text, make_outputs
+from t2t.formats.exporting import example_shape, example_text, make_outputs
 from t2t.formats.parity import (
     PROMISES,
     TEXTS_OF_IDS,

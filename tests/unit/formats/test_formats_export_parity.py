@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.formats.exporter import Trial
-from t2t.formats.made_inputs import make_inputs
+from t2t.formats.exporting import make_inputs
 from t2t.formats.parity import (
     FLOAT32,
     INT8,

@@ -11,10 +11,9 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.formats.ctranslate2.write import CTranslate2Export
 from t2t.formats.exporter import Export, ExportJob, check_search, needs
-from t2t.formats.exporting import export
+from t2t.formats.exporting import MOST_PIECES, example_text, export, make_inputs, make_texts
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.litert import LiteRtExport, expand_new_axes
-from t2t.formats.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
 from t2t.formats.marian.write import MarianExport
 from t2t.formats.onnx import OnnxExport
 from t2t.formats.parity import FLOAT32
