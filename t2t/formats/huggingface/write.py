@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.checkpoints.arrays import write_arrays
-from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError, one_line
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
 from t2t.formats.exporting import example_text, make_outputs
@@ -34,6 +33,7 @@ from t2t.formats.parity import (
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
+from t2t.metrics.token import LABEL
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import DEV, EOS_ID, PAD_ID, TARGETS
@@ -64,7 +64,7 @@ class HuggingFaceExport(Export):
         self._network: Network = (t5_network if not t5_complaints(model.hparams) else marian_network)(model)
         if not all(np.isfinite(tensor).all() for tensor in self._network.tensors.values()):
             raise UserError(NOT_FINITE)
-        self._scores = scores_of(job.run, str(job.origin.get("checkpoint", "")), int(job.origin.get("step", 0)))
+        self._scores = scores_of(job)
 
     def _check(self) -> None:
         """Raises UserError if transformers has no such model."""
@@ -171,11 +171,11 @@ class HuggingFaceExport(Export):
     def front_matter(self) -> str:
         """See the base class."""
         kind = self._network.config["model_type"]
-        return front_matter(self.translator, self.job.name, self.job.origin, self._scores, kind)
+        return front_matter(self.translator, self.job, self._scores, kind)
 
     def usage(self) -> str:
         """See the base class."""
-        facts = describe(self.translator, self.job.run, self.job.origin, self._scores)
+        facts = describe(self.translator, self.job, self._scores)
         longest = self._network.longest
         limit = f" It has positions for {longest} ids; longer texts need `truncation=True`." if longest else ""
         return f"""
@@ -217,67 +217,51 @@ def model_complaints(model: SequenceModel) -> list[str]:
     return found
 
 
-_TEACHER_FORCED = "teacher_forced/"
+def scores_of(job: ExportJob) -> dict[str, float]:
+    """Returns the recorded dev metrics of the checkpoint; none if it was not evaluated itself, such as an average."""
+    found: dict[str, Any] = {}
+    if job.run is not None and str(job.origin.get("checkpoint", "")).startswith("step-"):
+        for line in job.run.metrics():
+            found |= line if line["step"] == job.origin.get("step") else {}
+    scores = {name.removeprefix(f"{DEV}/"): value for name, value in found.items() if name.startswith(f"{DEV}/")}
+    return {name: value for name, value in scores.items() if isinstance(value, float) and not name.startswith(LABEL)}
 
 
-@dataclasses.dataclass(frozen=True)
-class DevScores:
-    """Dev metrics of the exported checkpoint, from the run's metrics file."""
-
-    update: int
-    figures: Mapping[str, float]
-    """Metric name -> value."""
-
-
-def scores_of(run: RunDir | None, checkpoint: str, step: int) -> DevScores:
-    """Returns the recorded dev metrics of a checkpoint; none if it was not evaluated itself, such as an average."""
-    found: dict[str, float] = {}
-    if run is not None and checkpoint.startswith("step-"):
-        for line in run.metrics():
-            if line["step"] == step:
-                found |= {name: value for name, value in line.items() if name.startswith(f"{DEV}/")}
-    figures = {name.removeprefix(f"{DEV}/"): value for name, value in found.items() if isinstance(value, float)}
-    return DevScores(step, {name: value for name, value in figures.items() if not name.startswith(_TEACHER_FORCED)})
-
-
-def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], scores: DevScores, kind: str) -> str:
+def front_matter(translator: Translator, job: ExportJob, scores: Mapping[str, float], kind: str) -> str:
     """Returns the metadata for the Hugging Face Hub, as YAML; values are JSON, a subset of YAML."""
     problem = translator.problem
     languages = [code for code in (problem.source_language, problem.target_language) if code]
     fields: dict[str, Any] = {"library_name": "transformers"}
     fields |= {"language": list(dict.fromkeys(languages))} if languages else {}
     fields |= {"pipeline_tag": "translation"} if len(set(languages)) > 1 else {}
-    fields["tags"] = ["t2t", kind, str(origin.get("model", "transformer"))]
-    if scores.figures:
-        fields["model-index"] = [{"name": name, "results": [_result(problem.name, languages, scores)]}]
+    fields["tags"] = ["t2t", kind, str(job.origin.get("model", "transformer"))]
+    if scores:
+        result = {
+            "task": {"type": "translation" if len(set(languages)) > 1 else "text2text-generation"},
+            "dataset": {"name": problem.name, "type": problem.name, "split": DEV},
+            "metrics": [{"type": name, "value": value} for name, value in scores.items()],
+        }
+        fields["model-index"] = [{"name": job.name, "results": [result]}]
     lines = [f"{field}: {json.dumps(value, ensure_ascii=False)}" for field, value in fields.items()]
     return "\n".join(["---", *lines, "---", ""])
 
 
-def _result(problem: str, languages: list[str], scores: DevScores) -> dict[str, Any]:
-    task = "translation" if len(set(languages)) > 1 else "text2text-generation"
-    return {
-        "task": {"type": task},
-        "dataset": {"name": problem, "type": problem, "split": DEV},
-        "metrics": [{"type": name, "value": value} for name, value in scores.figures.items()],
-    }
-
-
-def describe(translator: Translator, run: RunDir | None, origin: Mapping[str, Any], scores: DevScores) -> str:
+def describe(translator: Translator, job: ExportJob, scores: Mapping[str, float]) -> str:
     """Returns the table of facts, and the scores, as Markdown."""
-    hparams_set = str(origin.get("hparams_set", ""))
+    run, hparams_set = job.run, str(job.origin.get("hparams_set", ""))
     changed = f" with `{run.record.overrides}`" if run and run.record.overrides else ""
     data = run.record.data_fingerprint[:12] if run else ""
     facts = {
         "training data": f"problem `{translator.problem.name}`" + (f", data of fingerprint `{data}`" if data else ""),
         "hparams set": f"`{hparams_set}`{changed}" if hparams_set else "",
-        "updates": f"{origin.get('step', 0):,}",
+        "updates": f"{job.origin.get('step', 0):,}",
         "parameters": f"{translator.model.count_params():,}",
     }
     rows = [f"| {name} | {value} |" for name, value in facts.items() if value]
     lines = ["| | |", "|---|---|", *rows, "", "The license is for you to add, as `license:` in the lines in front.", ""]
-    if not scores.figures:
+    if not scores:
         return "\n".join([*lines, "The run has no scores of this checkpoint; `t2t-eval` computes them.", ""])
-    lines += [f"Scores on the {DEV} split after update {scores.update:,}, from the run's `metrics.jsonl`:", ""]
+    update = f"{job.origin.get('step', 0):,}"
+    lines += [f"Scores on the {DEV} split after update {update}, from the run's `metrics.jsonl`:", ""]
     lines += ["| metric | value |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {value:.4f} |" for name, value in scores.figures.items()), ""])
+    return "\n".join([*lines, *(f"| {name} | {value:.4f} |" for name, value in scores.items()), ""])

@@ -29,7 +29,16 @@ from t2t.errors import UserError, one_line
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order
 from t2t.formats.importer import ForeignRun, ImportRequest, Settings, alignment_hparams
-from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
+from t2t.formats.marian.mapping import (
+    ACTIVATIONS,
+    EPSILON,
+    NORM_LETTERS,
+    OUTPUT,
+    SETTINGS,
+    SIZES,
+    stack_names,
+    table_names,
+)
 from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_settings, parse_vocabulary
 from t2t.hparams.transformer import TransformerHParams
@@ -70,7 +79,7 @@ def read(request: ImportRequest) -> ForeignRun:
     tensors = Tensors({n: a for n, a in files.archive.items() if n != SETTINGS}, str(files.path / files.model))
     if rounded := [name for name, array in files.archive.items() if name != SETTINGS and array.dtype.kind != "f"]:
         raise UserError(f"{files.path / files.model}: {rounded[0]} is no float; give the model before quantization")
-    names = _table_names(hparams)
+    names = table_names(hparams.shared_embedding)
     sizes = [len(tensors.take(names[which])) for which in ("source_embedding", "target_embedding")]
     files_of = files.vocabularies()
     source, target = (
@@ -79,12 +88,11 @@ def read(request: ImportRequest) -> ForeignRun:
     )
     if hparams.shared_embedding and source.encoder.ids_fingerprint != target.encoder.ids_fingerprint:
         raise UserError(f"{files.path}: {' and '.join(files_of)} differ, and the model has one table for both")
-    problem = request.problem.with_encoders({INPUTS: source.encoder, TARGETS: target.encoder})
     weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
     alignment, warnings = alignment_hparams(_alignment_layer(files), 1, hparams)
     return ForeignRun(
-        problem=problem,
+        problem=request.problem.with_encoders({INPUTS: source.encoder, TARGETS: target.encoder}),
         hparams=hparams.replace(**alignment),
         hparams_set="transformer_marian",
         weights=weights,
@@ -123,7 +131,9 @@ def _hparams(files: MarianFolder) -> TransformerHParams:
         settings.need("transformer-decoder-dim-ffn") if settings.get("transformer-decoder-dim-ffn") else 0
     )
     steps = [_letters(settings, name) for name in ("preprocess", "postprocess", "postprocess-top")]
-    forms = {tuple(step.format(c) for step in form): (p, n) for form, p in _FORMS.items() for n, c in _norms()}
+    forms = {
+        tuple(step.format(c) for step in form): (p, n) for form, p in _FORMS.items() for n, c in NORM_LETTERS.items()
+    }
     if tuple(steps) not in forms:
         found = ", ".join(map(repr, steps))
         wrong.append(f"transformer-preprocess, -postprocess and -postprocess-top are {found} without dropout")
@@ -137,11 +147,7 @@ def _hparams(files: MarianFolder) -> TransformerHParams:
     learned = files.archive.get("Wpos")
     recipe = transformer_marian()
     return recipe.replace(
-        hidden_size=settings.need("dim-emb"),
-        num_encoder_layers=settings.need("enc-depth"),
-        num_decoder_layers=settings.need("dec-depth"),
-        num_heads=settings.need("transformer-heads"),
-        filter_size=inner,
+        **{ours: settings.need(theirs) for theirs, ours in SIZES.items()},
         decoder_filter_size=0 if inner_of_decoder == inner else inner_of_decoder,
         activation=ACTIVATIONS[settings.get("transformer-ffn-activation") or "swish"],
         norm_position=norm_position,
@@ -180,27 +186,16 @@ def _check_version(files: MarianFolder) -> None:
         )
 
 
-def _norms() -> Sequence[tuple[str, str]]:
-    return tuple(NORM_LETTERS.items())
-
-
 def _letters(settings: Any, name: str) -> str:
     """Returns the letters of a setting, without d for dropout."""
     return str(settings.get(f"transformer-{name}") or "").replace("d", "")
-
-
-def _table_names(hparams: Any) -> dict[str, str]:
-    """Returns our path of each embedding table -> Marian's name."""
-    if hparams.shared_embedding:
-        return dict.fromkeys(("source_embedding", "target_embedding"), "Wemb")
-    return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
 
 
 def _weights(
     tensors: Tensors, hparams: Any, source: MarianVocabulary, target: MarianVocabulary, is_tied: bool
 ) -> Arrays:
     """Returns the weights by our paths."""
-    names = _table_names(hparams)
+    names = table_names(hparams.shared_embedding)
     learned = hparams.positions == "learned"
     # Marian only scales embeddings if sinusoids are added; our embedding layers always do.
     scale = np.float32(hparams.hidden_size**-0.5 if learned else 1.0)
@@ -209,7 +204,8 @@ def _weights(
     if not hparams.shared_embedding:
         weights["source_embedding/table"] = _rows(tensors.take(names["source_embedding"]), source.order) * scale
     if not hparams.shared_embedding_and_softmax_weights:
-        output_VD = target_VD if is_tied else _output_table(tensors)
+        of_layer = tensors.take(f"{OUTPUT}_W").T if f"{OUTPUT}_W" in tensors else None  # as older models have it
+        output_VD = target_VD if is_tied else tensors.take(f"{OUTPUT}_Wt") if of_layer is None else of_layer
         weights["output_embedding/table"] = _rows(output_VD, target.order)
     bias_V = tensors.take(f"{OUTPUT}_b").reshape(-1) if f"{OUTPUT}_b" in tensors else np.zeros(len(target_VD), "f")
     weights["output_embedding/bias"] = _rows(bias_V, target.order)
@@ -221,11 +217,6 @@ def _weights(
         array = tensors.take(name)
         weights[path] = array if path.endswith("kernel") else array.reshape(-1)
     return weights
-
-
-def _output_table(tensors: Tensors) -> np.ndarray:
-    """Returns the table of the output layer, (V, D), which is transposed in older models."""
-    return tensors.take(f"{OUTPUT}_W").T if f"{OUTPUT}_W" in tensors else tensors.take(f"{OUTPUT}_Wt")
 
 
 def _rows(array: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -368,7 +359,7 @@ def _pieces_of_yaml(files: MarianFolder, name: str) -> list[str]:
         raise UserError(f"{files.path / name}: {one_line(error)}; get it again") from error
     if len(set(ids.values())) < len(ids) or max(ids.values(), default=0) > 2 * len(ids):
         raise UserError(f"{files.path / name}: its {len(ids)} words do not have an id each; get it again")
-    pieces = _names(max(ids.values(), default=-1) + 1)
+    pieces = [_name(number) for number in range(max(ids.values(), default=-1) + 1)]
     for word, number in ids.items():
         pieces[number] = word
     return pieces
@@ -394,16 +385,11 @@ def _ordered(
     if len(pieces) > rows:
         raise UserError(f"{files.path / name} has {len(pieces)} words, the table {rows} rows; give one model's files")
     pad, eos, unknown = special
-    named = [*pieces, *_names(rows)[len(pieces) :]]
+    named = [*pieces, *map(_name, range(len(pieces), rows))]
     if pad < 0:
         pad, named = rows, [*named, PAD]
     order = our_order(len(named), pad, eos, unknown)
-    ordered = in_our_order(named, order)
-    return [PAD, *_ENDS, *ordered[3:]], order
-
-
-def _names(count: int) -> list[str]:
-    return [_name(number) for number in range(count)]
+    return [PAD, *_ENDS, *in_our_order(named, order)[3:]], order
 
 
 def _name(number: int) -> str:
