@@ -59,8 +59,7 @@ def check_data_options(config: RunConfig) -> None:
         for name in problem.options.training_names():
             if name in changed:
                 raise UserError(
-                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, which also generates "
-                    f"data with --generate_data"
+                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, as with --generate_data"
                 )
 
 
@@ -203,8 +202,8 @@ def open_data(
     if not folder.is_dir():
         raise UserError(
             f"no data of {problem.stored.name} in {config.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or pass --generate_data to "
-            f"t2t-trainer"
+            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or by t2t-trainer "
+            f"--generate_data"
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
