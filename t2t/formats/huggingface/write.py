@@ -1,4 +1,4 @@
-"""Exports a run as a transformers folder: `MarianMTModel` or `T5ForConditionalGeneration`, with its tokenizer."""
+"""Exports a run as a folder of transformers, `MarianMTModel` or `T5ForConditionalGeneration`, with its model card."""
 
 import dataclasses
 import json
@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.checkpoints.arrays import write_arrays
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError, one_line
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
-from t2t.formats.huggingface.card import describe, front_matter, scores_of
-from t2t.formats.huggingface.marian_write import marian_complaints, marian_network
-from t2t.formats.huggingface.network import Network, model_complaints
-from t2t.formats.huggingface.t5_write import t5_complaints, t5_network
+from t2t.formats.exporting import example_text, make_outputs
+from t2t.formats.huggingface.mapping import Network, complaints
+from t2t.formats.huggingface.marian import marian_complaints, marian_network
+from t2t.formats.huggingface.t5 import t5_complaints, t5_network
 from t2t.formats.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
-from t2t.formats.made_inputs import example_text, make_outputs
 from t2t.formats.parity import (
     PROMISES,
     TEXTS_OF_IDS,
@@ -34,7 +34,9 @@ from t2t.formats.parity import (
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import EOS_ID, PAD_ID, TARGETS
+from t2t.models.base import SequenceModel
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import DEV, EOS_ID, PAD_ID, TARGETS
 
 TENSORS = "model.safetensors"
 _SCRIPT = Path(__file__).with_name("answers.py")
@@ -194,3 +196,88 @@ The network is the run's own; beam search is that of transformers, which ends by
 penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given the run's `min_output_length`
 (`min_new_tokens`) and `no_repeat_ngram_size`, but no coverage penalty and no `eos_penalty`.{limit}
 """
+
+
+def model_complaints(model: SequenceModel) -> list[str]:
+    """Returns the properties that neither Marian's nor T5's network in transformers supports."""
+    if type(model) is not Transformer:
+        return [f"it is a {type(model).__name__}"]
+    hparams, found = model.hparams, []
+    found += complaints(hparams, {"decoder_layer": ("self_attention",), "self_attention_window": (0,)})
+    heads = {hparams.num_heads, hparams.of_decoder.num_heads}
+    known = (0, *heads) if len(heads) == 1 else (0,)
+    found += complaints(hparams, {"num_kv_heads": known, "target_space_embedding": (False,)})
+    found += complaints(hparams, {"input_end": (True,)})
+    if hparams.key_channels != hparams.value_channels:
+        found.append(
+            f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"
+        )
+    if model.source_embedding is not model.target_embedding:
+        found.append("inputs and targets have tables of their own")
+    return found
+
+
+_TEACHER_FORCED = "teacher_forced/"
+
+
+@dataclasses.dataclass(frozen=True)
+class DevScores:
+    """Dev metrics of the exported checkpoint, from the run's metrics file."""
+
+    update: int
+    figures: Mapping[str, float]
+    """Metric name -> value."""
+
+
+def scores_of(run: RunDir | None, checkpoint: str, step: int) -> DevScores:
+    """Returns the recorded dev metrics of a checkpoint; none if it was not evaluated itself, such as an average."""
+    found: dict[str, float] = {}
+    if run is not None and checkpoint.startswith("step-"):
+        for line in run.metrics():
+            if line["step"] == step:
+                found |= {name: value for name, value in line.items() if name.startswith(f"{DEV}/")}
+    figures = {name.removeprefix(f"{DEV}/"): value for name, value in found.items() if isinstance(value, float)}
+    return DevScores(step, {name: value for name, value in figures.items() if not name.startswith(_TEACHER_FORCED)})
+
+
+def front_matter(translator: Translator, name: str, origin: Mapping[str, Any], scores: DevScores, kind: str) -> str:
+    """Returns the metadata for the Hugging Face Hub, as YAML; values are JSON, a subset of YAML."""
+    problem = translator.problem
+    languages = [code for code in (problem.source_language, problem.target_language) if code]
+    fields: dict[str, Any] = {"library_name": "transformers"}
+    fields |= {"language": list(dict.fromkeys(languages))} if languages else {}
+    fields |= {"pipeline_tag": "translation"} if len(set(languages)) > 1 else {}
+    fields["tags"] = ["t2t", kind, str(origin.get("model", "transformer"))]
+    if scores.figures:
+        fields["model-index"] = [{"name": name, "results": [_result(problem.name, languages, scores)]}]
+    lines = [f"{field}: {json.dumps(value, ensure_ascii=False)}" for field, value in fields.items()]
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def _result(problem: str, languages: list[str], scores: DevScores) -> dict[str, Any]:
+    task = "translation" if len(set(languages)) > 1 else "text2text-generation"
+    return {
+        "task": {"type": task},
+        "dataset": {"name": problem, "type": problem, "split": DEV},
+        "metrics": [{"type": name, "value": value} for name, value in scores.figures.items()],
+    }
+
+
+def describe(translator: Translator, run: RunDir | None, origin: Mapping[str, Any], scores: DevScores) -> str:
+    """Returns the table of facts, and the scores, as Markdown."""
+    hparams_set = str(origin.get("hparams_set", ""))
+    changed = f" with `{run.record.overrides}`" if run and run.record.overrides else ""
+    data = run.record.data_fingerprint[:12] if run else ""
+    facts = {
+        "training data": f"problem `{translator.problem.name}`" + (f", data of fingerprint `{data}`" if data else ""),
+        "hparams set": f"`{hparams_set}`{changed}" if hparams_set else "",
+        "updates": f"{origin.get('step', 0):,}",
+        "parameters": f"{translator.model.count_params():,}",
+    }
+    rows = [f"| {name} | {value} |" for name, value in facts.items() if value]
+    lines = ["| | |", "|---|---|", *rows, "", "The license is for you to add, as `license:` in the lines in front.", ""]
+    if not scores.figures:
+        return "\n".join([*lines, "The run has no scores of this checkpoint; `t2t-eval` computes them.", ""])
+    lines += [f"Scores on the {DEV} split after update {scores.update:,}, from the run's `metrics.jsonl`:", ""]
+    lines += ["| metric | value |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {value:.4f} |" for name, value in scores.figures.items()), ""])
