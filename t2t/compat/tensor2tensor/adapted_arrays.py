@@ -108,13 +108,8 @@ def adapted_arrays(one: Any) -> tuple[type[Problem], dict[str, Any]] | None:
         kinds = {Image2ClassProblem: AdaptedImage2Class, Image2TextProblem: AdaptedImage2Text}
         found = [kind for theirs, kind in kinds.items() if isinstance(one, theirs)]
         size = getattr(one, "image_size", SMALL if getattr(one, "is_small", False) else LARGE)
-        splits = [
-            split for split in SPLITS if split in ("train", "dev", *(each["split"] for each in one.dataset_splits))
-        ]
-        values = {
-            "image_shape": (size, size, one.num_channels),
-            "splits": tuple(split for split in SPLITS if split in named),
-        }
+        named = {"train", "dev", *(each["split"] for each in one.dataset_splits)}
+        values = {"image_shape": (size, size, one.num_channels), "splits": tuple(filter(named.__contains__, SPLITS))}
         return (found[0], values) if found else None
     if isinstance(one, SpeechRecognitionProblem):
         return AdaptedSpeech2Text, {"splits": ("train", "dev", "test")[: 3 if one.num_test_shards else 2]}
