@@ -1,7 +1,7 @@
 """The checkpoints of a run: those of steps, `step-00001500`, named ones such as `averaged`, and pointers to them.
 
-A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are small files:
-`latest.json`, and those of `t2t.checkpoints.best`.
+A folder with a checkpoint's name is complete, see `t2t.checkpoints.layout`. The pointers are small files:
+`latest.json`, and those of `t2t.checkpoints.layout`.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.adapters import merge_base
-from t2t.checkpoints.best import Best, BestPointers
 from t2t.checkpoints.checkpoint import (
     CHECKSUM_FILE,
     EMA,
@@ -28,9 +27,21 @@ from t2t.checkpoints.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from t2t.checkpoints.named_folders import REPLACED, NamedFolders
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST, is_extra_name, is_name, step_name, step_of
-from t2t.checkpoints.pointer import LATEST_FILE, Pointer
+from t2t.checkpoints.layout import (
+    AVERAGED,
+    BEST,
+    LATEST,
+    LATEST_FILE,
+    REPLACED,
+    Best,
+    BestPointers,
+    NamedFolders,
+    Pointer,
+    is_extra_name,
+    is_name,
+    step_name,
+    step_of,
+)
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path

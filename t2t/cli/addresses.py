@@ -7,9 +7,8 @@ from absl import flags
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.lines import without_surrogates
-from t2t.files.paths import address_of, check_address, check_local, join_names, local_path, named_files
+from t2t.files.paths import address_of, check_address, check_local, join_names, local_path, named_files, names_zoo
 from t2t.files.remote.mirror import fetch
-from t2t.files.zoo import names_zoo
 
 _FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
 _CORPORA = tuple(

@@ -5,7 +5,7 @@ import re
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.help import RUN, flag_group

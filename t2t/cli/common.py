@@ -31,9 +31,8 @@ from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
 from t2t.files.output import ReaderClosedError
-from t2t.files.paths import is_unknown_home, local_path, with_addresses
+from t2t.files.paths import ZOO_VARIABLE, is_unknown_home, local_path, with_addresses, zoo_in
 from t2t.files.progress import write_above_bars, write_line
-from t2t.files.zoo import VARIABLE, zoo_in
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
@@ -60,7 +59,7 @@ def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], fl
         if _RUNS & set(values):
             with flag_group(values, RUN) as group:
                 group.string("zoo_dir", "", "Folders in which a run that is named zoo:NAME is looked for before the "
-                             f"package, with commas between them; empty for those of the variable {VARIABLE}."
+                             f"package, with commas between them; empty for those of the variable {ZOO_VARIABLE}."
                              )  # fmt: skip
         return values
 

@@ -14,9 +14,8 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.cli.pairs import read_all, read_with_references, split_references
 from t2t.errors import UserError
-from t2t.files.lines import clean_line, unequal_lengths
+from t2t.files.lines import STANDARD, WINDOW, LineSource, clean_line, unequal_lengths
 from t2t.files.output import check_output, open_output
-from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
 from t2t.inference.files.merging import CommandOf, merge_parts

@@ -14,7 +14,7 @@ from t2t.cli.run_flags import define_trained_flags, load_run, open_run, open_tra
 from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource
 from t2t.inference.engine_choice import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data

@@ -14,9 +14,8 @@ from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_request, describe_quantizations
 from t2t.files.lines import read_lines
-from t2t.files.paths import local_path, with_addresses
+from t2t.files.paths import is_in_zoo, local_path, with_addresses
 from t2t.files.remote.mirror import is_mirrored
-from t2t.files.zoo import is_in_zoo
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import prepare_framework

@@ -4,8 +4,7 @@ import os
 from collections import Counter
 
 from t2t.cli.common import warn_of_repairs
-from t2t.files.lines import unequal_lengths
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource, unequal_lengths
 
 
 def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:

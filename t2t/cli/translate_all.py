@@ -16,8 +16,8 @@ from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, TRANSLATE_ALL_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.lines import STANDARD, LineSource
 from t2t.files.paths import local_path
-from t2t.files.source import STANDARD, LineSource
 from t2t.runs.run_checks import select_problem
 
 USAGE = """

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.arrays import Arrays
+from t2t.checkpoints.compatibility import architecture_state, match, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import match
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.field import complaint
@@ -112,8 +111,8 @@ def write_run(folder: Path, run: ForeignRun) -> ImportReport:
             state={
                 "seed": 0,
                 "data": {},
-                **vocabularies.to_state(record.vocabularies),
-                **architectures.to_state(record.model, model.hparams),
+                **vocabularies_state(record.vocabularies),
+                **architecture_state(record.model, model.hparams),
             },
         )
     return ImportReport(run, model.count_params())

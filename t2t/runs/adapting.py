@@ -4,11 +4,10 @@ import logging
 from collections.abc import Sequence
 
 from t2t.checkpoints.adapters import AdapterBase, check_fits
-from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import EMA, MODEL, Checkpoint
+from t2t.checkpoints.compatibility import check_same_architecture, check_same_vocabularies
 from t2t.checkpoints.run_dir import RECORD_FILE, run_and_checkpoint
 from t2t.checkpoints.store import LATEST, CheckpointStore
-from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
 from t2t.runs.loading import LoadedRun, once, open_to_decode
 from t2t.runs.startup import prepare_framework

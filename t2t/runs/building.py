@@ -6,8 +6,8 @@ import keras
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.compatibility import require_exact
 from t2t.checkpoints.run_record import RunRecord
-from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.layers.adapters import Adapters
 from t2t.models.adapted import AdaptedModel

@@ -16,9 +16,9 @@ from t2t.data.data_folder import check_places, data_folder, lock_generation
 from t2t.data.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
 from t2t.data.mirrored import is_published, publish_data
+from t2t.files.lines import WINDOW
 from t2t.files.output import PartialFile
 from t2t.files.progress import Progress
-from t2t.files.source import WINDOW
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator

@@ -18,9 +18,8 @@ from t2t.checkpoints.run_dir import RunDir, check_same_seed, near_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.features.image import ImageCodes
-from t2t.files.paths import local_path, to_record
+from t2t.files.paths import check_outside_zoo, local_path, to_record
 from t2t.files.remote.mirror import exists
-from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, format_overrides
 from t2t.problems.base import Problem, declared_spec, feature_of

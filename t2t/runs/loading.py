@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.compatibility import check_same_architecture, check_same_vocabularies
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t.checkpoints.averaging import best_steps, count_of_best
-from t2t.checkpoints.names import LATEST
+from t2t.checkpoints.layout import LATEST
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.data_folder import data_folder

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import keras
 
-from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.adapters import AdapterBase
+from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -332,8 +332,8 @@ class TrainingRun:
         metrics = LogMetrics(run.append_metrics, run.path / "events")
         state = {
             "seed": config.random_seed,
-            **vocabularies.to_state(run.record.vocabularies),
-            **architectures.to_state(run.record.model, self.model.hparams),
+            **vocabularies_state(run.record.vocabularies),
+            **architecture_state(run.record.model, self.model.hparams),
             **(self.base.to_state() if self.base else {}),
         }
         keep_max = config.keep_checkpoint_max

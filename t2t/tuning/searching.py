@@ -8,7 +8,7 @@ from typing import Any
 from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.zoo import check_outside_zoo
+from t2t.files.paths import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, join_overrides
 from t2t.hparams.ranges import RangedHParams

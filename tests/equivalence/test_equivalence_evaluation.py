@@ -135,7 +135,7 @@ def mean_of(run, steps):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    monkeypatch.setattr("t2t.files.remote.agent.SETTLE_S", 0.01)
     with memory_store(monkeypatch, tmp_path / "cache") as opened:
         yield opened
 
