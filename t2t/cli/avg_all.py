@@ -7,8 +7,8 @@ from absl import flags
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
 from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags, define_alias
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import RUN, command_flags, define_alias, flag_group
 from t2t.cli.run_flags import open_run
 from t2t.errors import UserError
 from t2t.files.paths import with_addresses

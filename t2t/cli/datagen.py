@@ -2,12 +2,11 @@
 
 from absl import flags
 
-from t2t.cli.beam import checked_beam_options, define_beam_flag
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag
-from t2t.cli.help import DATA, flag_group
-from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import config_of, define_problem_flags
+from t2t.cli.decoding_flags import checked_beam_options, define_beam_flag
+from t2t.cli.flags import DATA, command_flags, flag_group
+from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions

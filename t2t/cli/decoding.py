@@ -11,7 +11,7 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
-from t2t.cli.help import OUTPUT, flag_group
+from t2t.cli.flags import OUTPUT, flag_group
 from t2t.cli.pairs import read_all, read_with_references, split_references
 from t2t.errors import UserError
 from t2t.files.lines import STANDARD, WINDOW, LineSource, clean_line, unequal_lengths

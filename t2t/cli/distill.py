@@ -2,11 +2,10 @@
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
-from t2t.cli.help import DATA, flag_group
+from t2t.cli.common import command
+from t2t.cli.decoding_flags import define_device_flags, define_engine_flags, define_search_flags
+from t2t.cli.flags import DATA, command_flags, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
-from t2t.cli.search_flags import define_search_flags
 from t2t.runs.run_checks import check_distillation, select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR
 

@@ -5,13 +5,11 @@ import logging
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, refuse_flags
-from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, DECODING, flag_group
+from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_device_flags, define_engine_flags, define_search_flags
+from t2t.cli.flags import DATA, DECODING, command_flags, define_field_flag, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_run, open_trained_run
-from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.lines import LineSource

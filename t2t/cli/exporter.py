@@ -5,11 +5,10 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.decoding_flags import define_language_flags, languages_of
-from t2t.cli.help import flag_group
+from t2t.cli.common import command
+from t2t.cli.decoding_flags import define_language_flags, define_search_flags, languages_of
+from t2t.cli.flags import command_flags, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
-from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_request, describe_quantizations

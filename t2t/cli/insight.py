@@ -12,9 +12,9 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.decoding_flags import languages_of
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.flags import RUN, command_flags, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
 from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
 from t2t.errors import UserError

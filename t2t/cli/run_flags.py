@@ -7,11 +7,8 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import define_alias
-from t2t.cli.decoding_flags import decoding_devices, engine_choice
-from t2t.cli.help import NAMES, RUN, flag_group
-from t2t.cli.plugin_flags import define_usr_dir_flag
-from t2t.cli.search_flags import trained_overrides
+from t2t.cli.decoding_flags import decoding_devices, engine_choice, trained_overrides
+from t2t.cli.flags import NAMES, RUN, define_alias, define_usr_dir_flag, flag_group
 from t2t.errors import UserError
 from t2t.files.paths import names_zoo
 from t2t.inference.shortlist.shortlist import read_shortlist

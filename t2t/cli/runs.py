@@ -9,8 +9,8 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import ACTION, OUTPUT, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import ACTION, OUTPUT, command_flags, flag_group
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import ZOO_PREFIX, local_path, zoo_runs
 from t2t.files.progress import clock

@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, is_given
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, format_config, given_flags, unset_of_file
 from t2t.cli.decoding import (
     check_files,
@@ -14,13 +14,23 @@ from t2t.cli.decoding import (
     decode_file,
     decode_interactively,
 )
+from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.eval import evaluate
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
-from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import config_of, define_problem_flags
+from t2t.cli.flags import (
+    DATA,
+    DECODING,
+    MACHINE,
+    NAMES,
+    RUN,
+    TRAINING,
+    WARM_START,
+    command_flags,
+    define_field_flag,
+    flag_group,
+    is_given,
+)
+from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.run_flags import load_run
-from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import (
     EVALUATE,

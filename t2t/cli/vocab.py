@@ -9,8 +9,9 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, warn_of_repairs
-from t2t.cli.help import ACTION, FILES, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import ACTION, FILES, command_flags, flag_group
+from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
 from t2t.files.lines import STANDARD, LineSource, on_one_line
 from t2t.files.paths import local_path

@@ -1,13 +1,21 @@
-"""Text of `--help`: the usage of a command, then its flags in groups, wrapped to fit a terminal."""
+"""Defining the flags of commands, and the text of `--help`.
+
+The help shows the usage of a command, then its flags in groups, wrapped to fit a terminal.
+"""
 
 import contextlib
+import dataclasses
 import functools
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 from absl import flags
+
+from t2t.files.paths import ZOO_VARIABLE
+from t2t.runs.arguments import RENAMED
 
 WIDTH = 100
 """Columns of the longest line."""
@@ -24,6 +32,12 @@ _ORDER = (NAMES, RUN, FILES, ACTION, DATA, FILTERS, TRAINING, WARM_START, OUTPUT
 _KINDS = ("boolean", "enum", "float", "integer", "list", "multi_string", "string")
 _REPEATED = re.compile(r";\s+repeat this option to specify a list of values")
 _FIXED_SPACE = "\u00a0"
+_OWN = object()
+
+_OF_RUNS = {"output_dir", "runs", "folder", "warm_start_from"}
+"""Flags that name runs, which may be in a zoo."""
+ALL = "*"
+"""Value of `--registry_help` without a value."""
 
 
 @contextlib.contextmanager
@@ -35,6 +49,76 @@ def flag_group(values: flags.FlagValues, heading: str) -> Iterator[SimpleNamespa
     )
     for name in set(values) - before:
         values[name].heading = heading
+
+
+def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], flags.FlagValues]:
+    """Decorator that turns a function which defines a command's flags into `build_flags() -> FlagValues`."""
+
+    @functools.wraps(define)
+    def build_flags() -> flags.FlagValues:
+        values = flags.FlagValues()
+        define(values)
+        if _OF_RUNS & set(values):
+            with flag_group(values, RUN) as group:
+                group.string("zoo_dir", "", "Folders in which a run that is named zoo:NAME is looked for before the "
+                             f"package, with commas between them; empty for those of the variable {ZOO_VARIABLE}."
+                             )  # fmt: skip
+        return values
+
+    return build_flags
+
+
+def define_field_flag(
+    values: flags.FlagValues, name: str, owner: type, default: Any = _OWN, text: str = "", more: str = ""
+) -> None:
+    """Defines a flag for the field of `owner` with the name `name`, or `RENAMED[name]`, made by `param`.
+
+    `default` and `text`, the help, override those of the field; `more` is appended to the field's help.
+    """
+    field = next(one for one in dataclasses.fields(owner) if one.name == RENAMED.get(name, name))
+    rules, kind = field.metadata, type(field.default)
+    condition = f" (with {rules['used_when']})" if rules["used_when"] else ""
+    text = text or f"{rules['doc'].removesuffix('.')}{condition}{more}."
+    default = field.default if default is _OWN else default
+    if rules["choices"]:
+        flags.DEFINE_enum(name, default, rules["choices"], text, flag_values=values)
+    elif kind in (int, float):
+        define = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+        define(name, default, text, rules["minimum"], rules["maximum"], flag_values=values)
+    else:
+        (flags.DEFINE_boolean if kind is bool else flags.DEFINE_string)(name, default, text, flag_values=values)
+
+
+def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
+    """Gives a flag a second name."""
+    flags.DEFINE_alias(name, original, flag_values=flag_values)
+    flag_values[name].alias_of = original
+
+
+def define_usr_dir_flag(values: flags.FlagValues) -> None:
+    """Defines --t2t_usr_dir."""
+    with flag_group(values, NAMES) as define:
+        define.string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.")
+
+
+def is_given(flag: flags.Flag) -> bool:
+    """Returns whether a flag is on the command line or in the --config file, be it with its default, or was changed."""
+    return bool(flag.present) or flag.value != flag.default
+
+
+def has_flag(values: flags.FlagValues, name: str) -> bool:
+    """Returns whether a command has a flag with an effect."""
+    return name in values and not hasattr(values[name], "unused")
+
+
+def mark_of_file(flag: flags.Flag, is_of_file: bool) -> None:
+    """Records whether the --config file has set a flag."""
+    flag.set_by_file = is_of_file
+
+
+def is_of_file(flag: flags.Flag) -> bool:
+    """Returns whether the --config file, and not the command line, has set a flag."""
+    return getattr(flag, "set_by_file", False)
 
 
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
