@@ -163,7 +163,7 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     Raises:
         UserError: the outputs and the references have unequal numbers of lines.
     """
-    from t2t.runs.split_decoding import score_texts
+    from t2t.runs.evaluation import score_texts
 
     hypotheses, first, others = read_with_references(target, reference)
     first, *more = (list(map(feature_of(problem, TARGETS).join_words, lines)) for lines in (first, *others))
@@ -269,7 +269,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         MachineError: the output cannot be written.
     """
     from t2t.inference.files.output_files import job_renderer
-    from t2t.runs.split_decoding import decode_and_score
+    from t2t.runs.evaluation import decode_and_score
 
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     render = job_renderer(output_options.output_format, data.problem, target)

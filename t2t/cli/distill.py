@@ -6,7 +6,8 @@ from t2t.cli.common import command
 from t2t.cli.decoding_flags import define_device_flags, define_engine_flags, define_search_flags
 from t2t.cli.flags import DATA, command_flags, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
-from t2t.runs.run_checks import check_distillation, select_problem
+from t2t.runs.distilling import check_distillation, distill_run
+from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
@@ -41,8 +42,6 @@ def main(values: flags.FlagValues) -> int:
     run = open_trained_run(values)
     problem = select_problem(run, values.problem)
     check_distillation(run, problem, values.data_dir, values.distilled_data_dir)
-    from t2t.runs.distilling import distill_run
-
     loaded = load_run(values, run.path, problem, many_rows=True)
     manifest = distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)
     print(f"{manifest.splits['train'].examples:,} training examples in {values.distilled_data_dir}")

@@ -124,7 +124,7 @@ def evaluate(config: RunConfig, checkpoint: str, split: str, eval_steps: int, va
 def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
     prepare_framework()
     from t2t.runs.evaluation import evaluate
-    from t2t.runs.split_decoding import decodes
+    from t2t.runs.trained_problems import decodes
 
     engine = loaded.translator().engine if decodes(loaded.model, data.problem) else None
     parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
@@ -134,8 +134,7 @@ def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
 
 
 def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    from t2t.runs.engine_comparison import compare_engines
-    from t2t.runs.split_decoding import first_examples
+    from t2t.runs.evaluation import compare_engines, first_examples
 
     examples = first_examples(data, split, loaded.hparams, eval_steps)
     found = compare_engines(loaded.translator(), examples)

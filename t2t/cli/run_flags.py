@@ -116,9 +116,9 @@ def load_run(
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
     """Loads one run as `load_run` does, or an ensemble of several."""
-    from t2t.runs import ensembles
+    from t2t.runs import loading
 
-    return ensembles.load_runs(
+    return loading.load_runs(
         [(run.path, values.checkpoint) for run in runs],
         values.ensemble_average,
         engine_choice(values),

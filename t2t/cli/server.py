@@ -286,7 +286,7 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
             checkpoint = run_and_checkpoint(folder)[1]
             load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
             bases.append(serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load))
-    from t2t.runs.adapting import load_adapters
+    from t2t.runs.loading import load_adapters
 
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():

@@ -29,6 +29,8 @@ _NO_HOST = "_"
 """Stands for the empty host of `hdfs:///data` in the path of a mirror."""
 
 
+StrPath = str | os.PathLike[str]
+"""A path as users give it in Python."""
 Matched = tuple[str, ...] | None
 """What the wildcards of a pattern match, apart from a final `.gz`; None for a file without a pattern."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.checkpoints.compatibility import architecture_state, match, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
-from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.run_record import RunRecord, versions
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -22,7 +22,6 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import MODELS
 from t2t.runs.names import get_hparams
-from t2t.runs.recording import versions
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.optimizers import build_optimizer
 

@@ -6,11 +6,11 @@ Paths are text or `pathlib.Path`. Heavy modules are imported when a function is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
+from t2t.files.paths import StrPath
 from t2t.registry import REGISTRIES
 from t2t.runs.arguments import (
     as_config,
@@ -26,9 +26,6 @@ from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
     import keras
-
-
-StrPath = str | PathLike[str]
 
 
 @checks_arguments()

@@ -28,6 +28,8 @@ from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
+from t2t.specs.mixture import merge_problem_entries, mixture_of
+from t2t.text.encoder import TextEncoder
 
 log = logging.getLogger("t2t")
 
@@ -328,3 +330,20 @@ def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str,
     same = dataclasses.replace(former, **without)
     bare, whole = (hashlib.sha256(one.to_json().encode()).hexdigest() for one in (same, former))
     return bare, whole
+
+
+def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
+    """Returns the vocabulary of each text feature by its name in a run."""
+    return merge_problem_entries({one.problem.name: one.problem.encoders for one in data})
+
+
+def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
+    """Returns the features that a model is built for."""
+    return joined_spec([one.problem.spec() for one in data])
+
+
+def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
+    """Returns the features of one problem, or of the mixture of several."""
+    if len(specs) == 1:
+        return specs[0]
+    return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))

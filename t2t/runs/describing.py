@@ -20,15 +20,14 @@ from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel, create_model
 from t2t.problems.base import Problem
 from t2t.runs.config import RunConfig
-from t2t.runs.data import find_missing_data, nominal_specs
+from t2t.runs.data import find_missing_data, joined_spec, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
+from t2t.runs.evaluation import first_examples
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import problems_of
 from t2t.runs.objectives import widest_rows
-from t2t.runs.parts import TrainedProblem
-from t2t.runs.recording import joined_spec
-from t2t.runs.split_decoding import first_examples
 from t2t.runs.starting import check_start
+from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec

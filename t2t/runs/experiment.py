@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from t2t.checkpoints.run_dir import RunDir, check_same_seed, near_run
+from t2t.checkpoints.run_record import RunRecord, versions
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.features.image import ImageCodes
@@ -26,8 +27,8 @@ from t2t.problems.base import Problem, declared_spec, feature_of
 from t2t.registry import MODALITIES, MODELS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
 from t2t.runs.config import NAMES, REMEMBERED, RUN, START, TRAIN_ONLY, RunConfig
-from t2t.runs.data import OpenData, find_missing_data, open_all
-from t2t.runs.decisions import with_recorded_decisions
+from t2t.runs.data import OpenData, encoders_of, find_missing_data, open_all, spec_of
+from t2t.runs.decisions import check_adapters, long_warmup, with_recorded_decisions
 from t2t.runs.names import (
     build_hparams,
     check_declared,
@@ -39,10 +40,11 @@ from t2t.runs.names import (
     resolve_aliases,
     unfit_set,
 )
-from t2t.runs.run_checks import check_adapters, find_source, long_warmup
+from t2t.runs.run_checks import find_source
 from t2t.specs.constants import DEV, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import split_mixture
+from t2t.specs.mixture import merge_problem_entries, split_mixture
+from t2t.text.vocabulary_files import describe_encoders
 
 log = logging.getLogger("t2t")
 
@@ -54,6 +56,14 @@ MAY_CHANGE_ON_RESUME = (
     "token_scores", "alignment_layer", "alignment_head",
 )  # fmt: skip
 """Hparams that a resumed run may change; `train_steps` also shapes the schedules `linear` and `cosine`."""
+
+
+def changeable_fields(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
+    """Returns the fields of a run's record that may change when it is resumed, paths of raw files included."""
+    # The first runs had paths in the fingerprint of their data.
+    same_data = ("data_fingerprint",) if begun.data_fingerprint == data[0].former_fingerprint else ()
+    files = merge_problem_entries({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
+    return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
 class Experiment:
@@ -182,6 +192,30 @@ class Experiment:
         goes_on = max(steps, default=0) < hparams.train_steps
         if goes_on and config.cluster.is_chief and (warning := long_warmup(hparams)):
             log.warning(warning)
+
+    def record(self, hparams: HParams, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
+        """Returns the record of the run with its final hparams; see `RunRecord.warm_start`."""
+        config = self.config
+        return RunRecord(
+            problem=config.problem,
+            model=config.model,
+            hparams_set=config.hparams_set,
+            overrides=config.hparams,
+            hparams=hparams.to_dict(),
+            problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
+            spec=spec_of(data),
+            data_fingerprint="+".join(one.fingerprint for one in data),
+            distilled={
+                one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
+            },
+            data_dir=to_record(config.data_folder),
+            vocabularies=describe_encoders(encoders_of(data)),
+            plugins=[plugin.to_dict() for plugin in self.plugins],
+            warm_start=warm_start,
+            random_seed=config.random_seed,
+            settings=config.remembered(),
+            versions=versions(),
+        )
 
     def _check_same_run(self, run: RunDir) -> None:
         """Raises UserError if names or hparams differ from those of the run.

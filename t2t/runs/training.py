@@ -22,17 +22,14 @@ from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
 from t2t.models.base import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
-from t2t.runs.best_average import average_best
-from t2t.runs.data import OpenData
-from t2t.runs.decisions import begun_hparams, compilation_line, decide
-from t2t.runs.experiment import Experiment, check_same_beginning
-from t2t.runs.first_call import check_first_call
+from t2t.runs.data import OpenData, encoders_of, spec_of
+from t2t.runs.decisions import begun_hparams, check_adapters, compilation_line, decide
+from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
+from t2t.runs.model_check import check_first_call
 from t2t.runs.objectives import build_objective
-from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
-from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
-from t2t.runs.run_checks import check_adapters
-from t2t.runs.run_evaluator import RunEvaluator
+from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
+from t2t.runs.trained_problems import batches_of, build_parts, micro_batches_of, schedule_of
 from t2t.training.adapting import build_adapters
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
@@ -297,7 +294,7 @@ class TrainingRun:
 
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
-        return record_of(self.experiment, self.hparams, self.data, self.warm_start)
+        return self.experiment.record(self.hparams, self.data, self.warm_start)
 
     def _all_callbacks(
         self,

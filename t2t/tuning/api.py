@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import needs_extra
-from t2t.files.paths import check_local, local_path
-from t2t.runs.api import StrPath
+from t2t.files.paths import StrPath, check_local, local_path
 from t2t.runs.arguments import (
     as_config,
     as_path,

@@ -108,7 +108,7 @@ DOOR_MUTATIONS = mutations(
     ("the first position of OpenNMT-tf", "Imported models of OpenNMT-tf count positions from 0.",
      "t2t/importing/opennmt_tf/run.py", "_FIRST_POSITION = 1", "_FIRST_POSITION = 0",
      "test_importing_token_toolkits::test_the_network_is_the_same"),
-    ("adapters of another base", "Adapters are added to weights that they were not trained on.", "t2t/runs/adapting.py",
+    ("adapters of another base", "Adapters are added to weights that they were not trained on.", "t2t/runs/loading.py",
      "if base.checkpoint.fingerprint == adapts.fingerprint:", "if base:",
      "test_adapters::test_adapters_of_another_base_are_refused"),
     ("norms of OpenNMT's decoders", "The norms before self-attention and before attention to inputs are exchanged.",

@@ -26,7 +26,7 @@ from t2t.pipelines.options import parse_beam_options
 from t2t.pipelines.pipeline import run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
-from t2t.runs import ensembles
+from t2t.runs import loading
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -231,7 +231,7 @@ def loaded(monkeypatch):
         calls.asked.append((runs, average, engine, arguments))
         return Loaded()
 
-    monkeypatch.setattr(ensembles, "load_runs", load_runs)
+    monkeypatch.setattr(loading, "load_runs", load_runs)
     return calls
 
 

@@ -21,8 +21,7 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import MODELS, PROBLEMS
-from t2t.runs.adapting import load_adapters
-from t2t.runs.loading import load
+from t2t.runs.loading import load, load_adapters
 from t2t.runs.names import get_problem
 from t2t.runs.run_checks import check_loadable, check_one_problem
 from t2t.text.token import TokenEncoder
