@@ -17,7 +17,7 @@ from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.tuning.settings import TuneSettings
 
 if TYPE_CHECKING:
-    from t2t.tuning.results import StudyResult
+    from t2t.tuning.searching import StudyResult
 
 
 @checks_arguments([name for name in TRAIN_OPTIONS if name != "output_dir"])
