@@ -64,7 +64,7 @@ def given(tmp_path_factory):
 @pytest.fixture
 def fake(given, monkeypatch):
     """Returns a function that runs a study in this process with the fake trainer; `about`: what it is refused for."""
-    monkeypatch.setattr(trial_run, "_PROGRAM", FAKE)
+    monkeypatch.setattr(tuner, "_PROGRAM", FAKE)
     monkeypatch.setattr(tuner, "_SECONDS_BETWEEN_LOOKS", 0.05)
 
     def run(study, *flags, status=0, about=None):
