@@ -260,7 +260,8 @@ def _check(values: flags.FlagValues) -> None:
     for name, what in _SIDE_FILES.items():
         if values[name].value and given != ["--decode_from_file"]:
             raise UserError(f"--{name}: it says what the outputs of --decode_from_file {what}; give that alone with it")
-    check_reference(values)
+    if values.decode_reference:
+        check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
     if values.output_format == PHARAOH:

@@ -101,8 +101,6 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
 
 def check_reference(values: flags.FlagValues) -> None:
     """Raises UserError for --decode_reference without outputs that can be scored, or a file that is not for them."""
-    if not values.decode_reference:
-        return
     if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
         raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
     if "merge" in values and values.merge:

@@ -2,7 +2,7 @@
 
 experiment = Experiment.resolve(RunConfig.given(options))    # names and hparams
 experiment.check(needs_data=True, generates=False)           # the run that is there, data, files; still no TensorFlow
-TrainingRun.prepare(experiment).fit()                        # `model_class` imports the model, and TensorFlow with it
+TrainingRun(experiment).fit()                                # `model_class` imports the model, and TensorFlow with it
 
 The record of the run in the output directory is read once, and the data is opened once.
 """
@@ -25,7 +25,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, format_overrides
 from t2t.problems.base import Problem, declared_spec, feature_of
 from t2t.registry import MODALITIES, MODELS, REGISTRIES
-from t2t.registry.plugins import Plugin, load_plugins
+from t2t.registry.plugins import Plugin
 from t2t.runs.config import NAMES, REMEMBERED, RUN, START, TRAIN_ONLY, RunConfig
 from t2t.runs.data import OpenData, encoders_of, find_missing_data, open_all, spec_of
 from t2t.runs.decisions import check_adapters, long_warmup, with_recorded_decisions
@@ -41,6 +41,7 @@ from t2t.runs.names import (
     unfit_set,
 )
 from t2t.runs.run_checks import find_source
+from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEV, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, split_mixture
@@ -102,7 +103,7 @@ class Experiment:
         Raises:
             UserError: a missing or unknown name, a wrong value, or a run that was begun with another seed.
         """
-        plugins = load_plugins(config.t2t_usr_dir or None)
+        plugins = load_plugins_quietly(config.t2t_usr_dir or None)
         run = _run_in(config.output_folder) if config.output_dir else None
         config = fill_from_start(fill_from_run(resolve_aliases(config), run, generates=generates))
         run = run if config.output_dir else _run_in(config.output_folder)
@@ -122,7 +123,8 @@ class Experiment:
             check_declared(problem)
         hparams, named_set = build_hparams(config)
         experiment = cls(config, hparams.freeze(), named_set, plugins, run)
-        experiment._check_names(problems)
+        experiment.problems = problems
+        experiment._check_names()
         return experiment
 
     @property
@@ -134,11 +136,16 @@ class Experiment:
         """
         if self._model_class is None:
             found = MODELS.get(self.config.model)
-            self._check_model(found, problems_of(self.config))
+            self._check_model(found)
             for registry in REGISTRIES:
                 registry.freeze()
             self._model_class = found
         return self._model_class
+
+    @functools.cached_property
+    def problems(self) -> list[Problem]:
+        """The problems, without vocabularies; raises as `problems_of`."""
+        return problems_of(self.config)
 
     @functools.cached_property
     def data(self) -> list[OpenData]:
@@ -226,10 +233,10 @@ class Experiment:
         requested: dict[str, Any] = {name: getattr(self.config, name) for name in NAMES}
         run.check_same(dataclasses.replace(run.record, **requested, hparams=hparams.to_dict()), MAY_CHANGE_ON_RESUME)
 
-    def _check_names(self, problems: Sequence[Problem]) -> None:
+    def _check_names(self) -> None:
         config, hparams = self.config, self.hparams
         check_mixture(hparams, split_mixture(config.problem))
-        for problem in problems:
+        for problem in self.problems:
             image = feature_of(problem, TARGETS)
             if isinstance(image, ImageCodes) and (complaint := hparams.image_complaint(problem.name, image.shape)):
                 raise UserError(complaint)
@@ -238,26 +245,26 @@ class Experiment:
             if name not in registry:
                 registry.get(name)  # raises, with the nearest names
         if (loaded := MODELS.loaded(config.model)) is not None:
-            self._check_model(loaded, problems)
+            self._check_model(loaded)
             return
         needed = MODELS.declared(config.model, "hparams_class")  # as its source says
         if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
             raise unfit_set(config.model, config.hparams_set, needed, hparams)
 
-    def _check_model(self, model_class: type[Any], problems: Sequence[Problem]) -> None:
+    def _check_model(self, model_class: type[Any]) -> None:
         """Raises UserError if a model does not accept the set or, where they are known, the features of the problems.
 
         A new run must not have hparams that nothing reads, either; see `SequenceModel.check_new`.
         """
         config = self.config
         check_family(config.model, config.hparams_set, model_class, self.hparams)
-        declared = [spec for problem in problems if (spec := declared_spec(problem)) is not None]
+        declared = [spec for problem in self.problems if (spec := declared_spec(problem)) is not None]
         for spec in declared:
             model_class.check_accepts(spec)
         all_features = declared[0] if len(declared) == 1 else ProblemSpec(name=config.problem, members=tuple(declared))
         if all_features.members:
             model_class.check_accepts(all_features)
-        if len(declared) == len(problems) and self.run is None:
+        if len(declared) == len(self.problems) and self.run is None:
             model_class.check_new(self.hparams, self.named_set, all_features)
 
 

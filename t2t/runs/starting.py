@@ -32,7 +32,6 @@ from t2t.hparams.base import HParams
 from t2t.problems.base import declared_spec
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder, shared_ids
@@ -93,7 +92,7 @@ def check_start(experiment: Experiment) -> None:
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    config, problems = experiment.config, problems_of(experiment.config)
+    config, problems = experiment.config, experiment.problems
     specs = tuple(spec for problem in problems if (spec := declared_spec(problem)) is not None)
     if not config.warm_start_from or len(specs) < len(problems) or experiment.begun:
         return
