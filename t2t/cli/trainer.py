@@ -248,7 +248,7 @@ def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     from t2t.runs.training import TrainingRun
 
     config = experiment.config
-    run = TrainingRun.prepare(experiment, config.cluster)
+    run = TrainingRun(experiment, config.cluster)
     if not config.cluster.is_chief:
         return run.fit()
     with run.workers.guard():
