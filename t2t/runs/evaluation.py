@@ -19,7 +19,7 @@ from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, text_metrics
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, check_split
-from t2t.runs.trained_problems import decodes
+from t2t.runs.trained_problems import cut_reader, decodes
 from t2t.specs.constants import EOS_ID
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def build_evaluator(
     check_split(data, split)
     examples = first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
-        data.readers[split], hparams.batch_size, columns=data.problem.columns, limit=len(examples),
+        cut_reader(data, split, hparams), hparams.batch_size, columns=data.problem.columns, limit=len(examples),
         max_length=max_sequence_ids(model, hparams), ladder_step=1.0, masking=data.problem.masking(),
     )  # fmt: skip
     if batches.shortened:
