@@ -241,7 +241,7 @@ def test_unknown_trackers_and_nothing_to_track_are_refused_and_short_names_lead_
     for name in TRACKERS:
         if importlib.util.find_spec(name) is None:
             with refused(f"t2t-keras[{name}]"):
-                getattr(t2t.tracking, TRACKERS[name].class_name)
+                getattr(t2t.tracking, TRACKERS[name])
 
 
 def train_twice(tracker_class, run):
