@@ -213,37 +213,23 @@ class Best:
 
 
 class BestPointers:
-    """The files that point to the best checkpoints in a folder."""
+    """The files in a folder of checkpoints, `folder`, that point to the best ones."""
 
     def __init__(self, folder: Path):
-        self._folder = folder
+        self.folder = folder
         self._ranking = Pointer(folder / "ranking.json", {"metric": str, "steps": list, "values": list})
 
-    def mark(self, best: Best, problem: str) -> None:
-        """Marks a checkpoint as the best, of a problem if `problem` is not empty."""
-        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self._folder}"):
-            self._pointer(problem).write(**asdict(best))
-
-    def marked(self, problem: str) -> Best | None:
-        """Returns the best checkpoint, of a problem if `problem` is not empty; None if none was marked.
+    def best(self, problem: str = "") -> Best | None:
+        """Returns the best checkpoint, of a problem if one is named; None if none was marked.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
         """
-        pointer = self._pointer(problem).read()
+        pointer = self._best_pointer(problem).read()
         return Best(**pointer) if pointer and math.isfinite(pointer["value"]) else None
 
-    def rank(self, ranking: Sequence[Best]) -> None:
-        """Records the best checkpoints, best first, by one figure."""
-        with os_errors_as_machine_errors(f"cannot rank the best checkpoints in {self._folder}"):
-            self._ranking.write(
-                metric=ranking[0].metric,
-                steps=[one.step for one in ranking],
-                values=[float(one.value) for one in ranking],
-            )
-
     def ranking(self) -> list[Best]:
-        """Returns the best checkpoints, best first; empty if only the best one is kept.
+        """Returns the best checkpoints of the run, best first; empty if only the best one is kept.
 
         Raises:
             DamagedCheckpointError: the list is unreadable.
@@ -258,28 +244,32 @@ class BestPointers:
             )
         return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
 
-    def publish(self) -> None:
-        """Uploads what interrupted writers left on this machine only; raises as `Pointer.publish`."""
-        for problem in self.problems():
-            self._pointer(problem).publish()
-        self._ranking.publish()
+    def rank_best(self, ranking: Sequence[Best]) -> None:
+        """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
+        with os_errors_as_machine_errors(f"cannot rank the best checkpoints in {self.folder}"):
+            self._ranking.write(
+                metric=ranking[0].metric,
+                steps=[one.step for one in ranking],
+                values=[float(one.value) for one in ranking],
+            )
 
-    def steps(self) -> set[int]:
-        """Returns the steps of all checkpoints that are marked or ranked.
+    def _mark(self, best: Best, problem: str) -> None:
+        """Marks a checkpoint as the best, of a problem if `problem` is not empty."""
+        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
+            self._best_pointer(problem).write(**asdict(best))
 
-        Raises:
-            DamagedCheckpointError: a pointer or the list is unreadable.
-        """
-        marked = {found.step for problem in self.problems() if (found := self.marked(problem))}
+    def _best_steps(self) -> set[int]:
+        """Returns the steps of all checkpoints that are marked or ranked; raises as `best` and `ranking`."""
+        marked = {found.step for problem in self._problems_with_best() if (found := self.best(problem))}
         return marked | {found.step for found in self.ranking()}
 
-    def problems(self) -> list[str]:
+    def _problems_with_best(self) -> list[str]:
         """Returns the problems with a marked best checkpoint, an empty name for the run's."""
-        copies = {path.name for path in self._folder.glob("best*.json")}  # a store's listing may lag behind
-        names = {"best.json"} | copies | names_in(self._folder)
+        copies = {path.name for path in self.folder.glob("best*.json")}  # a store's listing may lag behind
+        names = {"best.json"} | copies | names_in(self.folder)
         stems = sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"best(\..*)?\.json", name))
         return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]
 
-    def _pointer(self, problem: str) -> Pointer:
-        path = self._folder / (f"best.{problem}.json" if problem else "best.json")
+    def _best_pointer(self, problem: str) -> Pointer:
+        path = self.folder / (f"best.{problem}.json" if problem else "best.json")
         return Pointer(path, {"step": int, "metric": str, "value": float})

@@ -88,7 +88,9 @@ class RunDir:
     @property
     def has_checkpoints(self) -> bool:
         """Whether a checkpoint was ever saved; False if the folder of checkpoints is gone."""
-        return _has_checkpoints(self.path)
+        store = CheckpointStore(self.checkpoints_folder)
+        # A store's listing may lag behind; looking up a single object does not.
+        return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
     @functools.cached_property
     def begun_seed(self) -> int | None:
@@ -331,12 +333,6 @@ def lock_run(path: str | Path) -> Iterator[None]:
                 ) from None
             fetch(path / RECORD_FILE, path / METRICS_FILE, path / _DEV_OUTPUTS)
         yield
-
-
-def _has_checkpoints(path: Path) -> bool:
-    store = CheckpointStore(path / _CHECKPOINTS)
-    # A store's listing may lag behind; looking up a single object does not.
-    return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

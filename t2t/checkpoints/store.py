@@ -8,7 +8,7 @@ import contextlib
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,13 @@ _ATTEMPTS = 10
 log = logging.getLogger("t2t")
 
 
-class CheckpointStore:
+class CheckpointStore(BestPointers):
     """The checkpoints in one folder, `<run>/checkpoints`. One process may save while any number load."""
 
     def __init__(self, folder: Path):
-        self.folder = local_path(folder)
+        super().__init__(local_path(folder))
         self._folders = NamedFolders(self.folder, is_name, CHECKSUM_FILE)
         self._latest = Pointer(self.folder / LATEST_FILE, {"step": int})
-        self._best = BestPointers(self.folder)
 
     # === Saving ===
 
@@ -122,11 +121,7 @@ class CheckpointStore:
         if not math.isfinite(value):
             log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
             return
-        self._best.mark(Best(step, metric, float(value)), problem)
-
-    def rank_best(self, ranking: Sequence[Best]) -> None:
-        """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
-        self._best.rank(ranking)
+        self._mark(Best(step, metric, float(value)), problem)
 
     def publish_pointers(self) -> None:
         """Uploads the pointers that interrupted writers left on this machine only, if an object store is mirrored.
@@ -136,7 +131,9 @@ class CheckpointStore:
         """
         with os_errors_as_machine_errors(f"cannot write the pointers in {self.folder}"):
             self._latest.publish()
-            self._best.publish()
+            for problem in self._problems_with_best():
+                self._best_pointer(problem).publish()
+            self._ranking.publish()
 
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
@@ -152,7 +149,7 @@ class CheckpointStore:
         if not keep_max or len(steps) <= keep_max:
             return []
         try:
-            best = self._best.steps()
+            best = self._best_steps()
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
@@ -185,22 +182,6 @@ class CheckpointStore:
         """
         tried = self._latest_first()
         return tried[0] if tried else None
-
-    def best(self, problem: str = "") -> Best | None:
-        """Returns the best checkpoint, of a problem if one is named; None if none was marked.
-
-        Raises:
-            DamagedCheckpointError: the pointer is unreadable.
-        """
-        return self._best.marked(problem)
-
-    def ranking(self) -> list[Best]:
-        """Returns the best checkpoints of the run, best first; empty if only the best one is kept.
-
-        Raises:
-            DamagedCheckpointError: the list is unreadable.
-        """
-        return self._best.ranking()
 
     def find(self, which: int | str) -> Path:
         """Returns the folder of a checkpoint.
@@ -331,7 +312,7 @@ class CheckpointStore:
         shown = [str(step) for step in steps[-10:]]
         if len(steps) > len(shown):
             shown.insert(0, f"{len(steps) - len(shown)} older ones")
-        names += [f"{BEST}.{problem}" for problem in self._best.problems() if problem]
+        names += [f"{BEST}.{problem}" for problem in self._problems_with_best() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"
 

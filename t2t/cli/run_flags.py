@@ -68,17 +68,13 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
     Raises:
         UserError: see `open_run` and `check_run_loadable`.
     """
-    return _open_trained_runs(values, [values.output_dir])[0]
+    return open_trained_runs(values, [values.output_dir])[0]
 
 
-def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
-    """Does as `open_trained_run` for each run in --output_dir, separated by commas."""
-    return _open_trained_runs(values, split_folders(values.output_dir))
-
-
-def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list[RunDir]:
+def open_trained_runs(values: flags.FlagValues, folders: Sequence[str] = ()) -> list[RunDir]:
+    """Does as `open_trained_run` for each run in `folders`, by default those in --output_dir, separated by commas."""
     names = (values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
-    runs = [open_run(folder, *names) for folder in folders]
+    runs = [open_run(folder, *names) for folder in folders or split_folders(values.output_dir)]
     for run in runs:
         check_run_loadable(run, values)
     if len(runs) > 1:

@@ -95,16 +95,14 @@ def main(values: flags.FlagValues) -> int:
     of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
     found = searching.search(
-        searching.StudyRequest(
-            folder=folder,
-            hparams_range=values.hparams_range,
-            config=config,
-            tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
-            arguments=_arguments(of_trials),
-            decode=search_overrides(values),
-            record=format_config(record, {}),
-            generates=values.generate_data,
-        )
+        folder,
+        values.hparams_range,
+        config,
+        TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
+        _arguments(of_trials),
+        decode=search_overrides(values),
+        record=format_config(record, {}),
+        generates=values.generate_data,
     )
     print(found.table())
     return 0

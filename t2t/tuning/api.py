@@ -99,16 +99,10 @@ def tune(
     )  # fmt: skip
     load_plugins_quietly(config.t2t_usr_dir)
     with needs_extra("tune", "t2t.tune"):
-        from t2t.tuning.searching import StudyRequest, search
+        from t2t.tuning.searching import search
 
     return search(
-        StudyRequest(
-            folder=local_path(folder),
-            hparams_range=as_text("hparams_range", hparams_range),
-            config=config,
-            tune=chosen,
-            arguments=_arguments(config),
-        )
+        local_path(folder), as_text("hparams_range", hparams_range), config, chosen, arguments=_arguments(config)
     )
 
 

@@ -163,61 +163,61 @@ def collect(
     return StudyResult(study, objective, (*repeated, *rest), hparams_set, overrides)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StudyRequest:
-    """A request to run a study."""
-
-    folder: Path
-    """Folder of the study and its runs."""
-    hparams_range: str
-    config: RunConfig
-    """Of the trials, without the searched hparams; its `output_dir` is not read."""
-    tune: TuneSettings
-    arguments: tuple[str, ...]
-    """`config` as flags of `t2t-trainer`, without --output_dir, --hparams and --random_seed."""
-    decode: str = ""
-    """Overrides of hparams that `arguments` has as separate flags."""
-    record: str = ""
-    """Content of the file from which `t2t-tune --study` alone resumes; empty if the study is not run by a command."""
-    generates: bool = False
-    """Whether to generate the data first."""
-
-
-def search(asked: StudyRequest) -> StudyResult:
+def search(
+    folder: Path,
+    hparams_range: str,
+    config: RunConfig,
+    tune: TuneSettings,
+    arguments: tuple[str, ...],
+    decode: str = "",
+    record: str = "",
+    generates: bool = False,
+) -> StudyResult:
     """Runs or resumes a study; returns its results, which are also written to its folder.
+
+    Args:
+        folder: of the study and its runs.
+        hparams_range: its name.
+        config: of the trials, without the searched hparams; its `output_dir` is not read.
+        tune: how the study is carried out.
+        arguments: `config` as flags of `t2t-trainer`, without --output_dir, --hparams and --random_seed.
+        decode: overrides of hparams that `arguments` has as separate flags.
+        record: content of the file from which `t2t-tune --study` alone resumes; empty if no command runs the study.
+        generates: whether to generate the data first.
 
     Raises:
         UserError: a wrong name, range or objective, no data, another study in the folder, or all first trials failed.
         MachineError: the folder cannot be written.
     """
-    check_outside_zoo(asked.folder, "study")
+    check_outside_zoo(folder, "study")
+    given = config
 
     def experiment_of(overrides: str) -> Experiment:
         """Returns the run with these overrides and the search flags."""
-        return Experiment.of(dataclasses.replace(asked.config, hparams=join_overrides((overrides, asked.decode))))
+        return Experiment.of(dataclasses.replace(given, hparams=join_overrides((overrides, decode))))
 
-    experiment = experiment_of(asked.config.hparams)
+    experiment = experiment_of(given.hparams)
     config, hparams = experiment.config, experiment.hparams
-    ranged = get_range(asked.hparams_range, config.hparams)
+    ranged = get_range(hparams_range, config.hparams)
     ranged.check(hparams)
     _check_evaluations(config, hparams, ranged)
-    objective = resolve_objective(asked.tune.objective, problems_of(config), hparams, config.hparams)
-    common = join_overrides((asked.config.hparams, objective.change))
-    experiment.check(needs_data=not asked.generates, generates=asked.generates)
+    objective = resolve_objective(tune.objective, experiment.problems, hparams, config.hparams)
+    common = join_overrides((given.hparams, objective.change))
+    experiment.check(needs_data=not generates, generates=generates)
     study = Study(
-        asked.folder, asked.tune, objective, ranged, _identity(config, ranged, objective, hparams.train_steps),
+        folder, tune, objective, ranged, _identity(config, ranged, objective, hparams.train_steps),
         own_values(ranged, hparams), config.random_seed, hparams.train_steps,
     )  # fmt: skip
-    if asked.record:
-        with os_errors_as_machine_errors(f"cannot write {asked.folder}"):
-            write_atomically(asked.folder / RECORD_FILE, asked.record.encode())
-    if asked.generates:
+    if record:
+        with os_errors_as_machine_errors(f"cannot write {folder}"):
+            write_atomically(folder / RECORD_FILE, record.encode())
+    if generates:
         generate_all(config)
         study.check_identity(_identity_of_data(config))
-    command = TrialCommand(asked.arguments, common, config.hparams_set, config.random_seed, experiment_of)
+    command = TrialCommand(arguments, common, config.hparams_set, config.random_seed, experiment_of)
 
     def results() -> StudyResult:
-        found = collect(asked.folder, objective, study.reports(), asked.tune, config.hparams_set, common)
+        found = collect(folder, objective, study.reports(), tune, config.hparams_set, common)
         best = found.best
         tuned = None
         if best is not None:
@@ -225,7 +225,7 @@ def search(asked: StudyRequest) -> StudyResult:
         found.write(experiment.named_set, tuned)
         return found
 
-    Tuner(study, command, asked.tune).run(results)
+    Tuner(study, command, tune).run(results)
     found = results()
     if found.best and found.is_tie:
         log.warning(
