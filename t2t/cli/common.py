@@ -187,7 +187,7 @@ def parse(
         apply_config(values)
     _check_values(values)
     answer_unused_flags(values)
-    if "decode_hparams" in values:
+    if "decode_hparams" in values and values.decode_hparams:
         apply_decode_hparams(values)
     check_addresses(values)
     return values
@@ -230,7 +230,7 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and name not in TEXTS and is_unknown_home(value):
+        if isinstance(value, str) and value.startswith("~") and name not in TEXTS and is_unknown_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 

@@ -6,7 +6,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.config import check_hparams_of_file, hparams_of_file
-from t2t.cli.flags import ACTION, DECODING, MACHINE, OUTPUT, define_field_flag, flag_group, has_flag
+from t2t.cli.flags import ACTION, DECODING, MACHINE, OUTPUT, define_field_flag, flag_group, given_values, has_flag
 from t2t.cli.tensor2tensor import define_decode_hparams_flag
 from t2t.errors import UserError, needs_extra
 from t2t.hparams.groups import DecodeHParams
@@ -105,9 +105,8 @@ def define_word_flags(values: flags.FlagValues) -> None:
 
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, in the syntax of `--hparams`."""
-    names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
-    given = {RENAMED.get(name, name): values[name].value for name in names if has_flag(values, name)}
-    return format_overrides({field: value for field, value in given.items() if value is not None})
+    given = given_values(values, (*_ALL_SEARCH_FLAGS, *WORD_FLAGS))
+    return format_overrides({RENAMED.get(name, name): value for name, value in given.items()})
 
 
 def given_hparams(values: flags.FlagValues) -> str:

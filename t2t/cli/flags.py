@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,8 +102,13 @@ def define_usr_dir_flag(values: flags.FlagValues) -> None:
 
 
 def is_given(flag: flags.Flag) -> bool:
-    """Returns whether a flag is on the command line or in the --config file, be it with its default, or was changed."""
+    """Returns whether a flag is on the command line or in the --config file, even with its default, or was changed."""
     return bool(flag.present) or flag.value != flag.default
+
+
+def given_values(values: flags.FlagValues, names: Iterable[str]) -> dict[str, Any]:
+    """Returns name -> value of those flags that the command has, with an effect, and that are given."""
+    return {name: values[name].value for name in names if has_flag(values, name) and is_given(values[name])}
 
 
 def has_flag(values: flags.FlagValues, name: str) -> bool:

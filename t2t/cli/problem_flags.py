@@ -19,7 +19,7 @@ from t2t.cli.flags import (
     define_field_flag,
     define_usr_dir_flag,
     flag_group,
-    is_given,
+    given_values,
 )
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
@@ -101,7 +101,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the problem options that are given; a default may be meant to replace what data or a run records."""
     names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
-    return {name: values[name].value for name in (*names, *plugin_option_names(values)) if is_given(values[name])}
+    of_plugins = [name for name in values if getattr(values[name], "is_plugin_option", False)]
+    return given_values(values, (*names, *of_plugins))
 
 
 def config_of(values: flags.FlagValues) -> RunConfig:
@@ -112,7 +113,7 @@ def config_of(values: flags.FlagValues) -> RunConfig:
     """
     if not values.problem and "model" not in values:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
-    given = {name: values[name].value for name in OPTIONS if name in values and is_given(values[name])}
+    given = given_values(values, OPTIONS)
     if given.get("schedule", TRAIN_ONLY) not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # it only evaluates, without a seed
         given = {name: value for name, value in given.items() if name not in ("schedule", "random_seed")}
     if "model" in values:
@@ -160,11 +161,6 @@ def define_plugin_options(values: flags.FlagValues, names: Iterable[str], usr_di
         for field in dataclasses.fields(options) if dataclasses.is_dataclass(options) else ():
             if field.name not in values:
                 _define(values, field, name)
-
-
-def plugin_option_names(values: flags.FlagValues) -> list[str]:
-    """Returns the names of the flags that `define_plugin_options` has defined."""
-    return [name for name in values if getattr(values[name], "is_plugin_option", False)]
 
 
 def _define(values: flags.FlagValues, field: dataclasses.Field, problem: str) -> None:
