@@ -5,8 +5,8 @@ import shlex
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import MACHINE, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import MACHINE, command_flags, flag_group
 from t2t.errors import UserError
 from t2t.training.cluster import SLURM, find_cluster
 
