@@ -1,27 +1,33 @@
-"""The problems of a training run with their data, models and batches."""
+"""The problems of a training run with their data, models and batches. Does not load TensorFlow."""
 
 import dataclasses
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from t2t.checkpoints.run_dir import RunDir
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import Features, extreme_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
+from t2t.data.reader import CutReader, SplitReader, checked_columns
 from t2t.data.tally import report_normalized
 from t2t.data.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.inference.model_facts import ModelFacts
+from t2t.inference.rows import USUAL_LONGEST
 from t2t.metrics import higher_is_better, is_text_metric
 from t2t.metrics.token import FIGURES, LABEL
-from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import METRICS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData
-from t2t.runs.run_checks import set_batch_size
-from t2t.runs.split_batches import build_training_batches
-from t2t.runs.split_decoding import decodes
-from t2t.specs.constants import TRAIN
+from t2t.runs.names import set_batch_size
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind
+
+if TYPE_CHECKING:
+    from t2t.models.base import SequenceModel
 
 log = logging.getLogger("t2t")
 
@@ -33,7 +39,7 @@ class TrainedProblem:
     name: str
     """Empty if it is the only one."""
     data: OpenData
-    model: SequenceModel
+    model: "SequenceModel"
     """With the problem's modalities."""
     hparams: HParams
     """With the problem's batch size."""
@@ -58,7 +64,7 @@ class TrainedProblem:
 
 
 def build_parts(
-    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, config: RunConfig, per_update: int, is_new: bool
+    model: "SequenceModel", data: Sequence[OpenData], hparams: HParams, config: RunConfig, per_update: int, is_new: bool
 ) -> list[TrainedProblem]:
     """Returns a part for each problem of a run with `per_update` batches per update.
 
@@ -99,7 +105,7 @@ def _check_same_vocabularies(data: Sequence[OpenData]) -> None:
                 )
 
 
-def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, config: RunConfig) -> str:
+def resolve_best_metric(hparams: HParams, problem: Problem, model: "SequenceModel", config: RunConfig) -> str:
     """Returns the full name of the figure that selects the best checkpoint; `best_metric` may omit its label.
 
     Raises:
@@ -185,3 +191,70 @@ def micro_batches_of(hparams: HParams, replicas: int) -> int:
             hparams.effective_batch_size, batch_size, f" on each of {replicas} replicas" * (replicas > 1), count * step,
         )  # fmt: skip
     return count
+
+
+def cut_reader(data: OpenData, split: str, hparams: HParams) -> SplitReader:
+    """Returns the reader of a split, whose texts are cut as `max_input_seq_length` and its sibling say."""
+    reader, columns = data.readers[split], checked_columns(data.readers[split], data.problem.columns)
+    limits = {INPUTS: hparams.max_input_seq_length, TARGETS: hparams.max_target_seq_length}
+    most = {columns[name]: limit for name, limit in limits.items() if limit and name in columns}
+    most = {stored: limit for stored, limit in most.items() if reader.features[stored].kind == FeatureKind.TOKENS}
+    return CutReader(reader, most) if most else reader
+
+
+def build_training_batches(
+    data: OpenData, hparams: HParams, seed: int, curriculum: Curriculum | None = None
+) -> TrainingBatches:
+    """Returns the training batches of a problem; `hparams` have its batch size.
+
+    Raises:
+        UserError: hparams, such as `max_length`, that do not fit the data.
+    """
+    return TrainingBatches(
+        cut_reader(data, TRAIN, hparams),
+        seed=seed,
+        batch_size=hparams.batch_size,
+        window=hparams.shuffle_window,
+        columns=data.problem.columns,
+        max_length=hparams.max_length,
+        ladder_step=hparams.length_bucket_step,
+        fixed_shapes=hparams.fixed_shapes,
+        fixed_shapes_multiple=max(1, hparams.fixed_shapes_multiple),
+        packed_length=hparams.packed_length,
+        curriculum=curriculum,
+        preprocessors=data.problem.stored.preprocessors(),
+        masking=data.problem.masking(),
+    )
+
+
+def batches_of_run(run: RunDir, data: OpenData, split: str) -> TrainingBatches | EvalBatches:
+    """Returns the batches of a split of a run's data: training batches, or those of a full evaluation.
+
+    An evaluation also cuts examples at the model's maximum length, which is not known here.
+
+    Raises:
+        UserError: as `build_training_batches`.
+    """
+    shared = {field.name for field in dataclasses.fields(HParams)}
+    recorded = run.record.hparams.items()
+    kept = {section: {name: value for name, value in values.items() if name in shared} for section, values in recorded}
+    hparams = set_batch_size(HParams.from_dict(kept), run.record.problems, data.problem.name)
+    if split == TRAIN:
+        return build_training_batches(data, hparams, run.seed)
+    longest = hparams.max_input_length or max(USUAL_LONGEST, hparams.max_length)
+    return EvalBatches(
+        cut_reader(data, split, hparams),
+        hparams.batch_size,
+        columns=data.problem.columns,
+        max_length=longest,
+        ladder_step=1.0,
+    )
+
+
+def decodes(model: ModelFacts, problem: Problem) -> bool:
+    """Returns whether a model decodes inputs to outputs that can be compared with references.
+
+    A masked language model is trained on hidden words only; its predictions for other words mean nothing.
+    """
+    answers = model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
+    return answers and problem.masking() is None
