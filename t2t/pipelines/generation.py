@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
-from t2t.data.digests import digest_shard
-from t2t.data.duplicates import find_duplicates
-from t2t.data.generate import ReadingProgress, finish, kept_where_useful, open_plan
+from t2t.data.generation.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.generation.digests import digest_shard
+from t2t.data.generation.duplicates import find_duplicates
+from t2t.data.generation.generate import ReadingProgress, finish, kept_where_useful, open_plan
+from t2t.data.generation.plan import WORK, GenerationPlan, describe_differences, identify
+from t2t.data.generation.shard_job import generate_shard, shard_folder
+from t2t.data.generation.verdicts import digest_folder
 from t2t.data.manifest import Manifest
-from t2t.data.plan import WORK, GenerationPlan, describe_differences, identify
-from t2t.data.shard_job import generate_shard, shard_folder
-from t2t.data.verdicts import digest_folder
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
@@ -181,8 +181,8 @@ def generate_all(config: RunConfig, seed: int, options: str, runner: Runner = ru
         runner: carries out the tasks, see `run_task`.
 
     Raises:
-        UserError: see `t2t.data.generate.generate`.
-        MachineError: see `t2t.data.generate.generate` and `run_task`.
+        UserError: see `t2t.data.generation.generate.generate`.
+        MachineError: see `t2t.data.generation.generate.generate` and `run_task`.
     """
     t2t_usr_dir = str(local_path(config.t2t_usr_dir).absolute()) if config.t2t_usr_dir else ""
     manifests = []

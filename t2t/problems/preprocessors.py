@@ -1,6 +1,6 @@
 """Random changes to training examples (data augmentation), one small class each, listed by `Problem.preprocessors`.
 
-Each draws only from the generator that it is passed: t2t/data/preprocessors.py makes one for every example.
+Each draws only from the generator that it is passed: t2t/data/reading/preprocessors.py makes one for every example.
 """
 
 from abc import ABC, abstractmethod

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
+from t2t.data.reading.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names

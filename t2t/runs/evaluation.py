@@ -5,7 +5,7 @@ import functools
 import logging
 from collections.abc import Sequence
 
-from t2t.data.eval_batches import EvalBatches
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.hparams.base import HParams
 from t2t.inference.engine import Engine
 from t2t.inference.evaluator import Evaluator

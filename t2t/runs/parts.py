@@ -5,10 +5,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from t2t.data.extremes import Features, extreme_batches
-from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
-from t2t.data.tally import report_normalized
-from t2t.data.training_batches import Curriculum, TrainingBatches
+from t2t.data.generation.tally import report_normalized
+from t2t.data.reading.extremes import Features, extreme_batches
+from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, shares_by_size
+from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.metrics import higher_is_better, is_text_metric

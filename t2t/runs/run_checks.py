@@ -8,7 +8,7 @@ from t2t.checkpoints.averaging import best_steps, count_of_best
 from t2t.checkpoints.names import LATEST
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.data_folder import data_folder
+from t2t.data.generation.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams

@@ -3,8 +3,8 @@
 import dataclasses
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.training_batches import Curriculum, TrainingBatches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.hparams.base import HParams
 from t2t.inference.rows import USUAL_LONGEST
 from t2t.runs.data import OpenData

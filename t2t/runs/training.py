@@ -15,8 +15,8 @@ from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.mixture import WorkerBatches
-from t2t.data.prefetch import Prefetch
+from t2t.data.reading.mixture import WorkerBatches
+from t2t.data.reading.prefetch import Prefetch
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters

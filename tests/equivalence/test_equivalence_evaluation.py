@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import MachineError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.translator import Translator

@@ -14,8 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from t2t.cli import bleu, evalb
-from t2t.data.generate import generate
-from t2t.data.reader import SplitReader
+from t2t.data.generation.generate import generate
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
 from t2t.features.treebank.linearisation import restored, words_of
 from t2t.features.treebank.reading import sample_of

@@ -12,7 +12,7 @@ import jax
 import keras
 import numpy as np
 
-from t2t.data.batching import pad_to
+from t2t.data.reading.batching import pad_to
 from t2t.inference.backend import ModelFunction
 from t2t.inference.jax.devices import Copies
 from t2t.inference.jax.sizes import padded_length, padded_rows

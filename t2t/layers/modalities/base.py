@@ -33,7 +33,7 @@ class Bottom(keras.layers.Layer):
         """Returns the vectors of a batch of the feature, (B, P, D).
 
         Args:
-            feature: its arrays, as `t2t.data.batch_arrays` gives them.
+            feature: its arrays, as `t2t.data.reading.batch_arrays` gives them.
             seed: (2,) integer seed of dropout; None = none.
         """
         raise NotImplementedError

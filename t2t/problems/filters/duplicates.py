@@ -1,4 +1,4 @@
-"""The key by which two samples count as duplicates; t2t/data/duplicates.py finds them."""
+"""The key by which two samples count as duplicates; t2t/data/generation/duplicates.py finds them."""
 
 import dataclasses
 import hashlib

@@ -16,7 +16,7 @@ from t2t.cli.decoding import (
     default_target,
     print_scores,
 )
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files import job

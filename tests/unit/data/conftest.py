@@ -4,9 +4,9 @@ from collections import UserList
 
 import pytest
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.problems.text_problems import Text2Text
 
 

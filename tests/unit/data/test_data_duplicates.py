@@ -7,13 +7,13 @@ from collections import UserList
 
 import pytest
 
-from t2t.data import duplicates
-from t2t.data.array_tasks import generate_part, merge
-from t2t.data.data_folder import partial_folder
-from t2t.data.generate import generate
+from t2t.data.generation import duplicates
+from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import partial_folder
+from t2t.data.generation.generate import generate
+from t2t.data.generation.plan import read_plan
+from t2t.data.generation.verdicts import mark_samples
 from t2t.data.manifest import read_manifest
-from t2t.data.plan import read_plan
-from t2t.data.verdicts import mark_samples
 from t2t.errors import MachineError
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
@@ -177,7 +177,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.data import digests, duplicates
+from t2t.data.generation import digests, duplicates
 from t2t.errors import MachineError
 
 class Digests:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from t2t.data.extremes import extreme_batches
-from t2t.data.packing import PackedRows, best_fit, pack_ids
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.extremes import extreme_batches
+from t2t.data.reading.packing import PackedRows, best_fit, pack_ids
+from t2t.data.reading.training_batches import TrainingBatches
 from tests.errors import refused
 from tests.generated import epoch_of, examples_of
 

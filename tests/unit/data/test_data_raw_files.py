@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import t2t
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import Manifest, read_manifest
 from t2t.data.raw_files import RawFile
 from t2t.problems.translation import TranslationFiles

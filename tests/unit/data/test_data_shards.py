@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from t2t.data.columns import FeatureColumn, batch_dtype, first_not_finite, pack, pad, stored_dtype
+from t2t.data.generation.shards import ShardWriter
 from t2t.data.manifest import FileRecord, Manifest, SplitRecord, read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.shards import ShardWriter
+from t2t.data.reading.reader import SplitReader
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.files.job import Job, decode_file

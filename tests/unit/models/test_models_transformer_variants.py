@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.data.packing import pack_ids
+from t2t.data.reading.packing import pack_ids
 from t2t.hparams.lstm import lstm_seq2seq
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.universal_transformer import universal_transformer_tiny

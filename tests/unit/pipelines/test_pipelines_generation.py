@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.array_tasks import generate_part, merge
-from t2t.data.data_folder import data_folder
-from t2t.data.generate import generate
+from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import data_folder
+from t2t.data.generation.generate import generate
+from t2t.data.generation.plan import read_plan
 from t2t.data.manifest import read_manifest
-from t2t.data.plan import read_plan
 from t2t.files import file_marks
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.job import Job, decode_file

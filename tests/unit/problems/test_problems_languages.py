@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.translation import TranslationFiles

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from t2t.cli import datagen
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source

@@ -7,7 +7,7 @@ import pytest
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention

@@ -13,11 +13,11 @@ import numpy as np
 
 import t2t
 from t2t.data.columns import FeatureColumn, pack
-from t2t.data.data_folder import describe_counts, written_aside
+from t2t.data.generation.data_folder import describe_counts, written_aside
+from t2t.data.generation.mirrored import fetch_data, publish_data, refresh
+from t2t.data.generation.shards import MOST_EXAMPLES, ShardWriter
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
-from t2t.data.mirrored import fetch_data, publish_data, refresh
-from t2t.data.reader import SplitReader
-from t2t.data.shards import MOST_EXAMPLES, ShardWriter
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.files.trust import check_inside

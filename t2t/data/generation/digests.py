@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.encoding import chunks_of
-from t2t.data.plan import GenerationPlan
-from t2t.data.shard_job import errors_of_shard, open_problem, read_same_plan, shard_source
-from t2t.data.shards import NpyFile
-from t2t.data.verdicts import DigestRecord, digest_folder
-from t2t.data.work_folders import read_finished, write_work_record, written_whole
+from t2t.data.generation.encoding import chunks_of
+from t2t.data.generation.plan import GenerationPlan
+from t2t.data.generation.shard_job import errors_of_shard, open_problem, read_same_plan, shard_source
+from t2t.data.generation.shards import NpyFile
+from t2t.data.generation.verdicts import DigestRecord, digest_folder
+from t2t.data.generation.work_folders import read_finished, write_work_record, written_whole
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.filters.selection import EMPTY, drop_reasons

@@ -13,12 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t.data.generation.plan import GenerationPlan
+from t2t.data.generation.shard_job import ShardResult, finished_shard, shard_folder
+from t2t.data.generation.shards import NpyFile
+from t2t.data.generation.tally import (
+    WORTH_A_WARNING,
+    SampleCounts,
+    check_fit,
+    report_normalized,
+    report_odd,
+    unknown_shares,
+)
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
-from t2t.data.mapped_files import MappedFiles, NpyHeader
-from t2t.data.plan import GenerationPlan
-from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
-from t2t.data.shards import NpyFile
-from t2t.data.tally import WORTH_A_WARNING, SampleCounts, check_fit, report_normalized, report_odd, unknown_shares
+from t2t.data.npy_files import MappedFiles, NpyHeader
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from t2t.data.data_folder import (
+from t2t.data.generation.data_folder import (
     check_places,
     data_folder,
     existing_data,
@@ -17,11 +17,10 @@ from t2t.data.data_folder import (
     partial_folder,
     settled_data,
 )
-from t2t.data.duplicates import find_duplicates, missing_digests
-from t2t.data.generate import finish, open_plan, working
-from t2t.data.local_shards import digest_shards, make_shards
-from t2t.data.manifest import Manifest
-from t2t.data.mirrored import (
+from t2t.data.generation.duplicates import find_duplicates, missing_digests
+from t2t.data.generation.generate import finish, open_plan, working
+from t2t.data.generation.local_shards import digest_shards, make_shards
+from t2t.data.generation.mirrored import (
     fetch_digests,
     fetch_plan,
     fetch_raw_files,
@@ -31,10 +30,11 @@ from t2t.data.mirrored import (
     publish_shards,
     refresh,
 )
-from t2t.data.plan import DataIdentity, GenerationPlan, describe_differences, identify, read_plan
-from t2t.data.shard_job import shard_folder
-from t2t.data.verdicts import digest_folder
-from t2t.data.worker_pool import WorkerPool
+from t2t.data.generation.plan import DataIdentity, GenerationPlan, describe_differences, identify, read_plan
+from t2t.data.generation.shard_job import shard_folder
+from t2t.data.generation.verdicts import digest_folder
+from t2t.data.generation.worker_pool import WorkerPool
+from t2t.data.manifest import Manifest
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem

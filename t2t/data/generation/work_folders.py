@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from t2t.data.generation.plan import GenerationPlan
 from t2t.data.manifest import FileRecord
-from t2t.data.plan import GenerationPlan
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.trust import read_record, read_sealed, write_sealed

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.digests import GROUPS
+from t2t.data.generation.digests import GROUPS
+from t2t.data.generation.plan import GenerationPlan
+from t2t.data.generation.shards import NpyFile
+from t2t.data.generation.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
+from t2t.data.generation.work_folders import read_finished, write_work_record, written_whole
 from t2t.data.manifest import FileRecord
-from t2t.data.mapped_files import MappedFiles, NpyHeader
-from t2t.data.plan import GenerationPlan
-from t2t.data.shards import NpyFile
-from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
-from t2t.data.work_folders import read_finished, write_work_record, written_whole
+from t2t.data.npy_files import MappedFiles, NpyHeader
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.specs.constants import TRAIN

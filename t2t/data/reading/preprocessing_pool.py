@@ -42,7 +42,7 @@ Key = tuple[int, int]
 _CHILD = """
 import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
-from t2t.data.preprocessors import serve_parent
+from t2t.data.reading.preprocessors import serve_parent
 serve_parent()
 """
 

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from t2t.data.digests import digest_shard
-from t2t.data.duplicates import missing_digests
-from t2t.data.plan import GenerationPlan
-from t2t.data.shard_job import ShardResult, finished_shard, generate_shard, read_same_plan
-from t2t.data.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
-from t2t.data.worker_pool import WorkerPool
+from t2t.data.generation.digests import digest_shard
+from t2t.data.generation.duplicates import missing_digests
+from t2t.data.generation.plan import GenerationPlan
+from t2t.data.generation.shard_job import ShardResult, finished_shard, generate_shard, read_same_plan
+from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
+from t2t.data.generation.worker_pool import WorkerPool
 from t2t.problems.base import Problem
 from t2t.specs.constants import TRAIN
 

@@ -8,11 +8,11 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from t2t.data.generation.plan import PLAN_NAME, WORK, GenerationPlan
+from t2t.data.generation.verdicts import DIGESTS
+from t2t.data.generation.work_folders import RECORD_NAME
 from t2t.data.manifest import MANIFEST_NAME, FileRecord, Manifest
-from t2t.data.plan import PLAN_NAME, WORK, GenerationPlan
-from t2t.data.verdicts import DIGESTS
 from t2t.data.verification import find_changed
-from t2t.data.work_folders import RECORD_NAME
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.remote import mirror

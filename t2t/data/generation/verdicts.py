@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from t2t.data.generation.plan import WORK, GenerationPlan
+from t2t.data.generation.work_folders import read_finished
 from t2t.data.manifest import FileRecord
-from t2t.data.plan import WORK, GenerationPlan
-from t2t.data.work_folders import read_finished
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.problems.source import SampleRecord

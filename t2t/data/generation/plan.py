@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import t2t
+from t2t.data.generation.problem_settings import declared_by, settings_of
+from t2t.data.generation.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.manifest import Manifest, SplitRecord
-from t2t.data.problem_settings import declared_by, settings_of
 from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
-from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.files.file_marks import remembered

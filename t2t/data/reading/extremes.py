@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
-from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.lengths import lengths_in_blocks, longest_of
-from t2t.data.packing import PackedRows
-from t2t.data.reader import SplitReader
+from t2t.data.reading.fixed_shapes import FixedShapes
+from t2t.data.reading.lengths import lengths_in_blocks, longest_of
+from t2t.data.reading.packing import PackedRows
+from t2t.data.reading.reader import SplitReader
 from t2t.specs.constants import POSITIONS
 
 Features = dict[str, np.ndarray]

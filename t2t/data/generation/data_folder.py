@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t.data.generation.mirrored import dropping_unpublished, publish_data, refresh
+from t2t.data.generation.plan import WORK
+from t2t.data.generation.problem_settings import check_matches
 from t2t.data.manifest import MANIFEST_NAME, Manifest, read_manifest
-from t2t.data.mirrored import dropping_unpublished, publish_data, refresh
-from t2t.data.plan import WORK
-from t2t.data.problem_settings import check_matches
 from t2t.data.raw_files import check_raw_files
 from t2t.errors import UserError
 from t2t.files.atomic import (

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import numpy as np
 
 from t2t.data.columns import length_unit
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 BLOCK = 1 << 20

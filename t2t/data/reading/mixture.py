@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from t2t.data.batch_arrays import Arrays
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.batch_arrays import Arrays
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.errors import UserError
 
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from t2t.data.batching import Batch
-from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.lengths import longest_of
-from t2t.data.reader import SplitReader
+from t2t.data.reading.batching import Batch
+from t2t.data.reading.fixed_shapes import FixedShapes
+from t2t.data.reading.lengths import longest_of
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind

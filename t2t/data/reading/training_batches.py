@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from t2t.data.batch_arrays import Arrays, read_batch
-from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut_batches
-from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
-from t2t.data.lengths import (
+from t2t.data.reading.batch_arrays import Arrays, read_batch
+from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
+from t2t.data.reading.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
+from t2t.data.reading.lengths import (
     clip_lengths,
     is_audio,
     lengths_in_blocks,
@@ -21,10 +21,10 @@ from t2t.data.lengths import (
     select_id_sequences,
     within_length,
 )
-from t2t.data.packing import PackedRows, check_packing
-from t2t.data.preprocessors import PreprocessedReader, mask_rows, pool_of
-from t2t.data.reader import SplitReader, checked_columns, sequences_of
-from t2t.data.sampler import WindowedOrder
+from t2t.data.reading.packing import PackedRows, check_packing
+from t2t.data.reading.preprocessors import PreprocessedReader, mask_rows, pool_of
+from t2t.data.reading.reader import SplitReader, checked_columns, sequences_of
+from t2t.data.reading.sampler import WindowedOrder
 from t2t.errors import UserError
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor

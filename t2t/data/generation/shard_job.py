@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t.data.encoding import Chunk, ChunkEncoder, StoredVocabularies
+from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
+from t2t.data.generation.plan import WORK, GenerationPlan, read_plan
+from t2t.data.generation.shards import ShardWriter
+from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally, check_fit
+from t2t.data.generation.verdicts import mark_samples
+from t2t.data.generation.work_folders import read_finished, write_work_record, written_whole
 from t2t.data.manifest import REMEDY, ColumnTotals, FileRecord, ShardRecord
-from t2t.data.plan import WORK, GenerationPlan, read_plan
-from t2t.data.shards import ShardWriter
-from t2t.data.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally, check_fit
 from t2t.data.texts import TextsRecord, TextsWriter
-from t2t.data.verdicts import mark_samples
-from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.problems.samples import samples_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from t2t.data.encoding import JSON, WITH_TABS, Chunk
+from t2t.data.generation.encoding import JSON, WITH_TABS, Chunk
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, stored_dtype
 from t2t.data.manifest import REMEDY, FileRecord, Manifest, ShardRecord
-from t2t.data.mapped_files import MappedFiles, NpyHeader
+from t2t.data.npy_files import MappedFiles, NpyHeader
 from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
 from t2t.errors import UserError, did_you_mean, one_line

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from t2t.data.data_folder import (
+from t2t.data.generation.data_folder import (
     check_places,
     data_folder,
     existing_data,
@@ -22,12 +22,11 @@ from t2t.data.data_folder import (
     publish,
     settled_data,
 )
-from t2t.data.duplicates import find_duplicates
-from t2t.data.local_shards import digest_shards, make_shards
-from t2t.data.manifest import REMEDY, Manifest
-from t2t.data.merging import check_split, merge_shards
-from t2t.data.mirrored import fetch_raw_files, is_published, publish_data, refresh, withdraw_shards
-from t2t.data.plan import (
+from t2t.data.generation.duplicates import find_duplicates
+from t2t.data.generation.local_shards import digest_shards, make_shards
+from t2t.data.generation.merging import check_split, merge_shards
+from t2t.data.generation.mirrored import fetch_raw_files, is_published, publish_data, refresh, withdraw_shards
+from t2t.data.generation.plan import (
     WORK,
     DataIdentity,
     GenerationPlan,
@@ -37,9 +36,10 @@ from t2t.data.plan import (
     read_plan,
     write_plan,
 )
-from t2t.data.shard_job import finished_shard, seed_of
-from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
-from t2t.data.worker_pool import WorkerPool
+from t2t.data.generation.shard_job import finished_shard, seed_of
+from t2t.data.generation.shards import MOST_BYTES, MOST_EXAMPLES
+from t2t.data.generation.worker_pool import WorkerPool
+from t2t.data.manifest import REMEDY, Manifest
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t2t.data.batching import Batch
 from t2t.data.columns import batch_dtype, length_unit, pad
-from t2t.data.packing import pack_ids
-from t2t.data.reader import SplitReader
+from t2t.data.reading.batching import Batch
+from t2t.data.reading.packing import pack_ids
+from t2t.data.reading.reader import SplitReader
 from t2t.specs.constants import POSITIONS
 
 Arrays = dict[str, np.ndarray]

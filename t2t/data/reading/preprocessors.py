@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype, pack
-from t2t.data.preprocessing_pool import MOST_PROCESSES, Columns, Key, PreprocessingPool, Step, answer_parent
-from t2t.data.reader import SplitReader
+from t2t.data.reading.preprocessing_pool import MOST_PROCESSES, Columns, Key, PreprocessingPool, Step, answer_parent
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
 from t2t.files.processor import available_cores
 from t2t.problems.masking import TokenMasking
