@@ -6,6 +6,7 @@ of files. Here a range of addresses is reserved, every file is mapped to a place
 Letters: N requested ranges of items.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -14,17 +15,59 @@ import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from t2t.data.columns import ranges
+from t2t.data.manifest import FileRecord
+from t2t.files.atomic import sha256_of
 
 _FIXED = 0x10
 """MAP_FIXED, on Linux, macOS and BSD: map to exactly this address."""
 
 _ALIGNED = 16
 """Bytes; in every .npy file the array begins at a multiple of it."""
+
+
+class NpyFile:
+    """A .npy file that grows along its first axis."""
+
+    def __init__(self, path: Path, dtype: np.dtype, tail: tuple[int, ...]):
+        self._path, self._dtype, self._tail = path, dtype, tail
+        self._count = 0
+        self._file: BinaryIO = open(path, "wb")  # noqa: SIM115 - closed by close or abandon
+        self._write_header()
+        self._header_size = self._file.tell()
+
+    def append(self, values: np.ndarray) -> None:
+        """Appends entries."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self._count += len(values)
+
+    def close(self) -> FileRecord:
+        """Writes the final count into the header, for which numpy leaves room, and syncs."""
+        self._file.seek(0)
+        self._write_header()
+        if self._file.tell() != self._header_size:
+            raise RuntimeError(f"the header of {self._path} outgrew its room")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return FileRecord(name=self._path.name, bytes=self._path.stat().st_size, sha256=sha256_of(self._path))
+
+    def abandon(self) -> None:
+        """Closes the file without finishing it."""
+        with contextlib.suppress(OSError):  # a failed flush does not matter: the file is discarded
+            self._file.close()
+
+    def _write_header(self) -> None:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
+            "fortran_order": False,
+            "shape": (self._count, *self._tail),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from t2t.data.generation.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
-from t2t.data.generation.digests import digest_shard
-from t2t.data.generation.duplicates import find_duplicates
+from t2t.data.generation.duplicates import digest_folder, digest_shard, find_duplicates
 from t2t.data.generation.generate import ReadingProgress, finish, kept_where_useful, open_plan
 from t2t.data.generation.plan import WORK, GenerationPlan, describe_differences, identify
 from t2t.data.generation.shard_job import generate_shard, shard_folder
-from t2t.data.generation.verdicts import digest_folder
 from t2t.data.manifest import Manifest
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically

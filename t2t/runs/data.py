@@ -11,9 +11,8 @@ from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generation.array_tasks import generate_part, merge, parse_task
-from t2t.data.generation.data_folder import data_folder
+from t2t.data.generation.data_folder import data_folder, fetch_data, fetch_raw_files, refresh
 from t2t.data.generation.generate import generate
-from t2t.data.generation.mirrored import fetch_data, fetch_raw_files, refresh
 from t2t.data.generation.problem_settings import check_matches
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
 from t2t.data.reading.reader import SplitReader, TaggedReader

@@ -11,8 +11,7 @@ import numpy as np
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.generation.data_folder import data_folder
-from t2t.data.reading.lengths import BLOCK, batch_unit, lengths_of_all
-from t2t.data.reading.reader import checked_columns, sequences_of
+from t2t.data.reading.reader import BLOCK, batch_unit, checked_columns, lengths_of_all, sequences_of
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names

@@ -12,9 +12,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
-from t2t.data.generation.data_folder import check_places, data_folder, lock_generation
+from t2t.data.generation.data_folder import check_places, data_folder, is_published, lock_generation, publish_data
 from t2t.data.generation.distilled import find_distilled, write_distilled
-from t2t.data.generation.mirrored import is_published, publish_data
 from t2t.data.manifest import Distillation, Manifest
 from t2t.files.output import PartialFile
 from t2t.files.progress import Progress

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t.data.generation.tally import report_normalized
-from t2t.data.reading.extremes import Features, extreme_batches
+from t2t.data.reading.batch_arrays import Features, extreme_batches
 from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, shares_by_size
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError

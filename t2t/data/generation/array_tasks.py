@@ -13,26 +13,22 @@ from t2t.data.generation.data_folder import (
     check_places,
     data_folder,
     existing_data,
-    lock_generation,
-    partial_folder,
-    settled_data,
-)
-from t2t.data.generation.duplicates import find_duplicates, missing_digests
-from t2t.data.generation.generate import finish, open_plan, working
-from t2t.data.generation.local_shards import digest_shards, make_shards
-from t2t.data.generation.mirrored import (
     fetch_digests,
     fetch_plan,
     fetch_raw_files,
     fetch_shards,
     is_published,
+    lock_generation,
+    partial_folder,
     publish_plan,
     publish_shards,
     refresh,
+    settled_data,
 )
+from t2t.data.generation.duplicates import digest_folder, find_duplicates, missing_digests
+from t2t.data.generation.generate import finish, open_plan, working
 from t2t.data.generation.plan import DataIdentity, GenerationPlan, describe_differences, identify, read_plan
-from t2t.data.generation.shard_job import shard_folder
-from t2t.data.generation.verdicts import digest_folder
+from t2t.data.generation.shard_job import digest_shards, make_shards, shard_folder
 from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import Manifest
 from t2t.errors import UserError

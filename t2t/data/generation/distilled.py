@@ -13,9 +13,8 @@ import numpy as np
 
 import t2t
 from t2t.data.columns import FeatureColumn, pack
-from t2t.data.generation.data_folder import describe_counts, written_aside
-from t2t.data.generation.mirrored import fetch_data, publish_data, refresh
-from t2t.data.generation.shards import MOST_EXAMPLES, ShardWriter
+from t2t.data.generation.data_folder import describe_counts, fetch_data, publish_data, refresh, written_aside
+from t2t.data.generation.split_writer import MOST_EXAMPLES, SplitWriter
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
 from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
@@ -79,7 +78,7 @@ def write_distilled(
                 shutil.copyfile(original / name, partial / name)
                 fsync_file(partial / name)
         reader = SplitReader(original, manifest, TRAIN)
-        writer = ShardWriter(partial, TRAIN, reader.features, MOST_EXAMPLES)
+        writer = SplitWriter(partial, TRAIN, reader.features, MOST_EXAMPLES)
         try:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)
         finally:
@@ -93,7 +92,7 @@ def write_distilled(
 
 
 def _write_train(
-    writer: ShardWriter, reader: SplitReader, record: SplitRecord, targets: Iterable[list[list[int] | None]]
+    writer: SplitWriter, reader: SplitReader, record: SplitRecord, targets: Iterable[list[list[int] | None]]
 ) -> SplitRecord:
     """Writes the training split; returns its record."""
     for rows in targets:

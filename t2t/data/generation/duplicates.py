@@ -1,28 +1,256 @@
 """Finds duplicates among the training samples of a corpus that is larger than memory.
 
 Every shard first writes a digest of each sample that the other filters keep, grouped by the digest's first byte
-(`digest_shard`). Then the groups are searched one after the other, each over all shards (`find_duplicates`): of N
-samples about N / 256 are in memory at a time, at less than 100 bytes each. Of equal samples the first in the order of
-the corpus is kept, whichever process made which shard. Samples are not encoded yet, so the first counts even if it is
-later dropped for its length in ids.
+(`digest_shard`, in `work/digests-00003/`). Then the groups are searched one after the other, each over all shards
+(`find_duplicates`, in `work/duplicates/`): of N samples about N / 256 are in memory at a time, at less than 100 bytes
+each. Of equal samples the first in the order of the corpus is kept, whichever process made which shard. Samples are not
+encoded yet, so the first counts even if it is later dropped for its length in ids.
 """
 
+import contextlib
+import dataclasses
+import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from t2t.data.generation.digests import GROUPS
-from t2t.data.generation.plan import GenerationPlan
-from t2t.data.generation.shards import NpyFile
-from t2t.data.generation.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
-from t2t.data.generation.work_folders import read_finished, write_work_record, written_whole
+from t2t.data.generation.encoding import chunks_of
+from t2t.data.generation.plan import (
+    WORK,
+    GenerationPlan,
+    errors_of_shard,
+    open_problem,
+    read_finished,
+    read_same_plan,
+    shard_source,
+    write_work_record,
+    written_whole,
+)
 from t2t.data.manifest import FileRecord
-from t2t.data.npy_files import MappedFiles, NpyHeader
+from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.problems.base import Problem
+from t2t.problems.filters.selection import EMPTY, drop_reasons
+from t2t.problems.samples import check_samples, samples_of
+from t2t.problems.source import SampleRecord
 from t2t.specs.constants import TRAIN
+
+DIGESTS = "digests-"
+"""Prefix of the names of folders of digests."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DigestRecord:
+    """The filters' decisions on the samples of a shard, and the digests of those that they keep."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    samples: int
+    """Number of samples of the shard, including those left out."""
+    groups: list[list[int]]
+    """For each block of digests, the number in each group."""
+    digests: FileRecord
+    verdicts: FileRecord
+    """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns its files."""
+        return [self.digests, self.verdicts]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DuplicatesRecord:
+    """Which samples of a corpus repeat an earlier one."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    samples: list[int]
+    """Number of samples of each shard."""
+    repeated: FileRecord
+    """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns its files."""
+        return [self.repeated]
+
+
+def digest_folder(folder: Path, shard: int) -> Path:
+    """Returns the folder of a shard's digests, inside that in which data is generated."""
+    return folder / WORK / f"{DIGESTS}{shard:05d}"
+
+
+def duplicates_folder(folder: Path) -> Path:
+    """Returns the folder of the `DuplicatesRecord`, inside that in which data is generated."""
+    return folder / WORK / "duplicates"
+
+
+def mark_samples(
+    samples: Iterator[SampleRecord], plan: GenerationPlan, problem: Problem, folder: Path, shard: int
+) -> Iterator[SampleRecord]:
+    """Yields the training samples of a shard; `dropped` of each is the reason to leave it out, or None.
+
+    Raises:
+        UserError: duplicates have not been looked for, or the number of samples has changed since then.
+    """
+    key = problem.duplicate_key()
+    own = read_finished(DigestRecord, plan, digest_folder(folder, shard))
+    common = read_finished(DuplicatesRecord, plan, duplicates_folder(folder))
+    if key is None or own is None or common is None:
+        raise UserError(f"{folder}: duplicates among the samples have not been looked for; run the same command again")
+    first = sum(common.samples[:shard])
+    repeated = _map(duplicates_folder(folder), common.repeated)[first : first + own.samples]
+    verdicts = _map(digest_folder(folder, shard), own.verdicts)
+    reasons = (None, *(one.reason for one in problem.sample_filters()))
+    count = 0
+    for count, sample in enumerate(samples, 1):
+        if count > own.samples:
+            break
+        dropped = key.reason if repeated[count - 1] else reasons[verdicts[count - 1]]
+        yield sample._replace(is_filtered=True, dropped=dropped)
+    if count != own.samples:
+        raise UserError(
+            f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "
+            f"duplicates were looked for; it must depend on its source alone"
+        )
+
+
+def _map(place: Path, file: FileRecord) -> memoryview:
+    return np.lib.format.open_memmap(place / file.name, mode="r").data
+
+
+GROUPS = 256
+"""Number of groups of digests; the first byte of a digest is its group."""
+
+BLOCK = 1 << 18
+"""Digests that are sorted into groups at a time; a shard with more has several blocks."""
+
+ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("sample", "<u8")])
+"""The halves of a digest, and the index of the sample in its shard, from 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedChunk:
+    """The filters' decisions on consecutive samples, and digests."""
+
+    reasons: list[str | None]
+    """Why each sample is left out, or None; see `drop_reasons`."""
+    digests: bytes
+    """Concatenated digests of the samples that are kept."""
+
+
+Judge = Callable[[Iterable[SampleRecord]], Iterator[JudgedChunk]]
+"""Judges the samples of a split, chunk by chunk and in their order."""
+
+
+def judge_chunk(problem: Problem, samples: list[SampleRecord], first: int) -> JudgedChunk:
+    """Judges consecutive training samples, numbered from `first`.
+
+    Raises:
+        UserError: the problem's code yields an invalid sample.
+    """
+    check_samples(problem, TRAIN, samples, first)
+    reasons, key = drop_reasons(problem, samples), problem.duplicate_key()
+    assert key is not None, "duplicates are dropped"
+    kept = (sample.features for sample, reason in zip(samples, reasons, strict=True) if reason is None)
+    return JudgedChunk(reasons, b"".join(map(key.digest, kept)))
+
+
+def judge_samples(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator[JudgedChunk]:
+    """Yields the judged chunks in the order of the samples; see `judge_chunk`."""
+    return (judge_chunk(problem, chunk, first) for first, chunk in chunks_of(problem, samples))
+
+
+def digest_shard(
+    plan: GenerationPlan,
+    problem: Problem,
+    shard: int,
+    folder: Path,
+    tmp_dir: Path,
+    *,
+    judge: Judge | None = None,
+    progress: Callable[[int], None] = lambda read: None,
+) -> DigestRecord:
+    """Writes the digests of a shard of the training split, unless they exist.
+
+    Args:
+        plan: of the generation.
+        problem: what is generated; it is not changed.
+        shard: its number, from 0.
+        folder: in which data is generated; it holds the plan and the vocabularies.
+        tmp_dir: folder of raw files.
+        judge: judges the samples; None to judge in this process.
+        progress: called now and then with the number of samples read.
+
+    Raises:
+        UserError: a sample is wrong, raw files are missing, or another process makes the same digests.
+        MachineError: the disk is full, or the place is not writable.
+    """
+    place = digest_folder(folder, shard)
+    if (finished := read_finished(DigestRecord, plan, place)) is not None:
+        return finished
+    read_same_plan(folder, plan.fingerprint)
+    problem = open_problem(plan, problem, folder)
+    judge = judge or functools.partial(judge_samples, problem)
+    with errors_of_shard(plan, TRAIN, shard), written_whole(place) as written:
+        source = shard_source(plan, TRAIN, shard, folder, tmp_dir)
+        with contextlib.closing(_DigestWriter(written, problem)) as writer:
+            for chunk in judge(samples_of(problem, TRAIN, source)):
+                writer.add(chunk)
+                progress(writer.samples)
+            record = writer.finish(plan)
+        write_work_record(written, record)
+    return record
+
+
+class _DigestWriter:
+    """Writes the digests of a shard and the decisions of its filters, in bounded memory."""
+
+    def __init__(self, folder: Path, problem: Problem):
+        self._folder = folder
+        self._numbers: dict[str | None, int] = {None: 0, EMPTY: 0}  # encoding drops empty texts by itself
+        self._numbers |= {one.reason: number for number, one in enumerate(problem.sample_filters(), 1)}
+        with os_errors_as_machine_errors(f"cannot write {folder}"):
+            self._digests = NpyFile(folder / "digests.npy", ENTRY, ())
+            self._verdicts = NpyFile(folder / "verdicts.npy", np.dtype(np.uint8), ())
+        self._waiting: list[np.ndarray] = []
+        self._groups: list[list[int]] = []
+        self.samples = 0
+
+    def add(self, chunk: JudgedChunk) -> None:
+        kept = [number for number, reason in enumerate(chunk.reasons, self.samples) if reason is None]
+        halves = np.frombuffer(chunk.digests, ">u8").reshape(len(kept), 2)
+        entries = np.empty(len(kept), ENTRY)
+        entries["high"], entries["low"], entries["sample"] = halves[:, 0], halves[:, 1], kept
+        self._waiting.append(entries)
+        self.samples += len(chunk.reasons)
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
+            self._verdicts.append(np.array([self._numbers[reason] for reason in chunk.reasons], np.uint8))
+            if sum(map(len, self._waiting)) >= BLOCK:
+                self._write_block()
+
+    def finish(self, plan: GenerationPlan) -> DigestRecord:
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
+            self._write_block()
+            digests, verdicts = self._digests.close(), self._verdicts.close()
+        return DigestRecord(
+            plan=plan.fingerprint, samples=self.samples, groups=self._groups, digests=digests, verdicts=verdicts
+        )
+
+    def close(self) -> None:
+        """Closes the open files without finishing them."""
+        self._digests.abandon()
+        self._verdicts.abandon()
+
+    def _write_block(self) -> None:
+        entries = np.concatenate([np.empty(0, ENTRY), *self._waiting])
+        group = (entries["high"] >> np.uint64(56)).astype(np.int64)
+        self._digests.append(entries[np.argsort(group, kind="stable")])
+        self._groups.append(np.bincount(group, minlength=GROUPS).tolist())
+        self._waiting = []
+
 
 log = logging.getLogger("t2t")
 

@@ -16,16 +16,19 @@ from t2t.data.generation.data_folder import (
     check_places,
     data_folder,
     existing_data,
+    fetch_raw_files,
+    is_published,
     lock_generation,
     make_empty,
     partial_folder,
     publish,
+    publish_data,
+    refresh,
     settled_data,
+    withdraw_shards,
 )
 from t2t.data.generation.duplicates import find_duplicates
-from t2t.data.generation.local_shards import digest_shards, make_shards
 from t2t.data.generation.merging import check_split, merge_shards
-from t2t.data.generation.mirrored import fetch_raw_files, is_published, publish_data, refresh, withdraw_shards
 from t2t.data.generation.plan import (
     WORK,
     DataIdentity,
@@ -34,10 +37,11 @@ from t2t.data.generation.plan import (
     describe_differences,
     identify,
     read_plan,
+    seed_of,
     write_plan,
 )
-from t2t.data.generation.shard_job import finished_shard, seed_of
-from t2t.data.generation.shards import MOST_BYTES, MOST_EXAMPLES
+from t2t.data.generation.shard_job import digest_shards, finished_shard, make_shards
+from t2t.data.generation.split_writer import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import REMEDY, Manifest
 from t2t.errors import UserError

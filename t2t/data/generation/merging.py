@@ -15,7 +15,7 @@ import numpy as np
 
 from t2t.data.generation.plan import GenerationPlan
 from t2t.data.generation.shard_job import ShardResult, finished_shard, shard_folder
-from t2t.data.generation.shards import NpyFile
+from t2t.data.generation.split_writer import join_texts
 from t2t.data.generation.tally import (
     WORTH_A_WARNING,
     SampleCounts,
@@ -24,9 +24,8 @@ from t2t.data.generation.tally import (
     report_odd,
     unknown_shares,
 )
-from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
-from t2t.data.npy_files import MappedFiles, NpyHeader
-from t2t.data.texts import join_texts
+from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, PartRecord, SplitRecord, write_manifest
+from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.problems.base import Problem
@@ -121,12 +120,12 @@ def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
     }
 
 
-def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
+def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[PartRecord]:
     """Gives the files of all shards their final names, numbered consecutively, and returns their records.
 
     Of small files, neighbours are joined: a corpus of thousands of files would else have thousands in each feature.
     """
-    parts = [_Part(shard_folder(folder, split, result.shard), part) for result in results for part in result.files]
+    parts = [_PartFiles(shard_folder(folder, split, result.shard), part) for result in results for part in result.files]
     groups = _neighbours(parts, plan)
     merged = []
     for number, group in enumerate(groups):
@@ -141,21 +140,21 @@ def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequen
                     records[name] = dataclasses.replace(getattr(group[0].record, kind)[name], name=path.name)
                 else:
                     records[name] = _join(paths, path, are_offsets=kind == "offsets")
-        merged.append(ShardRecord(examples=sum(part.record.examples for part in group), **made))
+        merged.append(PartRecord(examples=sum(part.record.examples for part in group), **made))
     return merged
 
 
-class _Part(NamedTuple):
+class _PartFiles(NamedTuple):
     """The files of consecutive examples of a shard, and their folder."""
 
     place: Path
-    record: ShardRecord
+    record: PartRecord
 
 
-def _neighbours(parts: Sequence[_Part], plan: GenerationPlan) -> list[list[_Part]]:
+def _neighbours(parts: Sequence[_PartFiles], plan: GenerationPlan) -> list[list[_PartFiles]]:
     """Groups neighbouring small parts, as many as one file may hold; any other part is a group of its own."""
     most = plan.identity.most_examples, plan.identity.most_bytes
-    groups: list[list[_Part]] = []
+    groups: list[list[_PartFiles]] = []
     room = (0, 0)  # in the last group, for examples and bytes
     for part in parts:
         takes = part.record.examples, sum(file.bytes for file in part.record.values.values())
@@ -266,9 +265,9 @@ def _gains(counts: list[np.ndarray], of_train: list[np.ndarray]) -> list[float]:
 
 def _first_rows(folder: Path, record: SplitRecord, name: str) -> list[np.ndarray]:
     """Returns the ids of the first examples of a side."""
-    shard = record.shards[0]
-    offsets = np.load(folder / shard.offsets[name].name, mmap_mode="r")
+    part = record.shards[0]
+    offsets = np.load(folder / part.offsets[name].name, mmap_mode="r")
     rows = int(np.searchsorted(offsets, _MOST_IDS, side="right")) - 1
     ends = np.array(offsets[: rows + 1])
-    values = np.load(folder / shard.values[name].name, mmap_mode="r")[: ends[-1]]
+    values = np.load(folder / part.values[name].name, mmap_mode="r")[: ends[-1]]
     return np.split(np.array(values), ends[1:-1]) if rows > 0 else []

@@ -5,29 +5,31 @@ generation is resumed if its plan is still the requested one.
 """
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import hashlib
 import json
+import random
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import t2t
-from t2t.data.generation.problem_settings import declared_by, settings_of
-from t2t.data.generation.shards import MOST_BYTES, MOST_EXAMPLES
-from t2t.data.manifest import Manifest, SplitRecord
-from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
+from t2t.data.generation.problem_settings import declared_by, describe_raw_files, recorded_path, settings_of
+from t2t.data.generation.split_writer import MOST_BYTES, MOST_EXAMPLES
+from t2t.data.manifest import REMEDY, FileRecord, Manifest, RawFile, SplitRecord
 from t2t.errors import UserError, asked_and_found
-from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
+from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, sha256_of
 from t2t.files.file_marks import remembered
 from t2t.files.trust import read_record, read_sealed, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.source import Source
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import ProblemSpec
-from t2t.text.vocabulary_files import VocabularyFile
+from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 PLAN_NAME = "plan.json"
 
@@ -185,3 +187,101 @@ def _flat(plain: Any, name: str = "") -> dict[str, str]:
         return {name: json.dumps(plain)}
     parts = (_flat(value, f"{name}.{key}" if name else key) for key, value in plain.items())
     return {key: value for part in parts for key, value in part.items()}
+
+
+# === Following the plan ===
+def seed_of(seed: int, use: str) -> int:
+    """Returns the seed for one random generator (of a split, the vocabulary), the same on every machine and Python."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{use}".encode()).digest()[:8], "big")
+
+
+def open_problem(plan: GenerationPlan, problem: Problem, folder: Path) -> Problem:
+    """Returns a copy of a problem that has the vocabularies of the plan."""
+    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
+
+
+def shard_source(plan: GenerationPlan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
+    """Returns the source of a shard's samples."""
+    shards = plan.shards[split]
+    use = split if shards == 1 else f"{split}/{shard}"
+    rng = random.Random(seed_of(plan.identity.seed, use))
+    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
+
+
+def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
+    """Returns the plan with a fingerprint; raises UserError if the folder in which data is generated has it no more."""
+    found = read_plan(folder)
+    if found is None or found.fingerprint != fingerprint:
+        raise UserError(
+            f"{folder} does not hold the plan of this generation any more: another process has finished it, or "
+            f"generates other data there; run the same command again"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def errors_of_shard(plan: GenerationPlan, split: str, shard: int) -> Iterator[None]:
+    """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
+    try:
+        yield
+    except UserError as error:
+        if plan.shards[split] == 1:
+            raise
+        raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
+
+
+RECORD_NAME = "record.json"
+
+
+class WorkRecord(Protocol):
+    """The record of a folder: a dataclass of plain values and records of files."""
+
+    @property
+    def plan(self) -> str:
+        """Fingerprint of the plan."""
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns all files of the folder but the record."""
+
+
+Record = TypeVar("Record", bound=WorkRecord)
+
+
+def read_finished(kind: type[Record], plan: GenerationPlan, place: Path) -> Record | None:
+    """Returns the record of a folder; None if there is none for this plan, or its files are missing."""
+    with contextlib.suppress(OSError, UserError, ValueError):  # a damaged folder is made again
+        record = read_record(kind, read_sealed(place / RECORD_NAME))
+        there = all((place / file.name).stat().st_size == file.bytes for file in record.all_files())
+        if there and record.plan == plan.fingerprint:
+            return record
+    return None
+
+
+@contextlib.contextmanager
+def written_whole(place: Path) -> Iterator[Path]:
+    """Yields an empty folder with a temporary name, renamed to `place` if the `with` block ends without an error.
+
+    Raises:
+        UserError: another process makes the same folder.
+        MachineError: the disk is full, or the place is not writable.
+    """
+    with contextlib.ExitStack() as stack:
+        with os_errors_as_machine_errors(f"cannot write {place}"):
+            shutil.rmtree(place, ignore_errors=True)  # it is damaged, or of another plan
+            try:
+                written = stack.enter_context(new_folder(place))
+            except LockedError as error:
+                raise UserError(f"{place} is being generated by another process ({error}); wait for it") from None
+        yield written
+        with os_errors_as_machine_errors(f"cannot write {place}"):
+            stack.close()
+
+
+def write_work_record(written: Path, record: Any) -> None:
+    """Writes the record of a folder, a dataclass.
+
+    Raises:
+        MachineError: the disk is full, or the place is not writable.
+    """
+    with os_errors_as_machine_errors(f"cannot write {written}"):
+        write_sealed(written / RECORD_NAME, dataclasses.asdict(record))

@@ -1,4 +1,9 @@
-"""The settings that determine a problem's data, and the check that existing data was made with the same settings."""
+"""The settings and raw files that determine a problem's data, and the check that existing data was made with the same.
+
+A raw file is identified by its size and the sha256 of its whole content. The modification time is not reliable: a copy
+has another one, and tools can keep an old one. A digest of parts is not enough either: corpora are corrected in the
+middle. Reading everything takes about a second per gigabyte, and happens only when data is generated.
+"""
 
 import dataclasses
 import enum
@@ -10,11 +15,11 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from t2t.data.manifest import Manifest
-from t2t.data.raw_files import has_same_content, recorded_path
+from t2t.data.manifest import Manifest, RawFile
 from t2t.errors import UserError, asked_and_found
 from t2t.features.feature import Feature
-from t2t.files.paths import named_files
+from t2t.files.atomic import remedy_of, sha256_of
+from t2t.files.paths import address_of, named_files
 from t2t.problems.base import Problem
 
 _DECLARED = (
@@ -156,3 +161,54 @@ def _first_other_file(manifest: Manifest, asked: str, found: str, is_known: bool
 
 def _shown(settings: dict[str, Any], key: str) -> str:
     return repr(settings[key]) if key in settings else "none"
+
+
+def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
+    """Returns the records of files, by the names that the problem gives them; missing files are left out.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    return {name: _described(path) for name, path in files.items() if Path(path).is_file()}
+
+
+def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], folder: Path) -> None:
+    """Refuses data if the content of a raw file has changed since it was made; missing files are ignored.
+
+    A file is found among those recorded by its name, or else by its path: earlier versions gave some files other names.
+
+    Raises:
+        UserError: the message names every file that differs.
+    """
+    by_path = {file.path: file for file in recorded.values()}
+    before = {Path(path): recorded.get(name) or by_path.get(recorded_path(Path(path))) for name, path in files.items()}
+    differing = [
+        str(path) for path, file in before.items() if file and path.is_file() and not has_same_content(path, file)
+    ]
+    if differing:
+        raise UserError(
+            f"{folder} was made when {', '.join(differing)} held something else; to generate it again, delete that "
+            f"folder or choose another --data_dir; to use the data as it is, do not generate it again"
+        )
+
+
+def has_same_content(path: Path, recorded: RawFile) -> bool:
+    """Returns whether a file exists and has the content of a recorded one, whatever its path was.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return path.is_file() and path.stat().st_size == recorded.bytes and _described(path).sha256 == recorded.sha256
+
+
+def recorded_path(path: Path) -> str:
+    """Returns a path as a `RawFile` records it: the address of a file of an object store."""
+    return address_of(path) or str(path)
+
+
+def _described(path: Path) -> RawFile:
+    try:
+        return RawFile(path=recorded_path(path), bytes=path.stat().st_size, sha256=sha256_of(path))
+    except OSError as error:
+        cure = remedy_of(error, "correct its permissions")
+        raise UserError(f"{path}: cannot be read ({error.strerror}); {cure}") from None

@@ -1,32 +1,37 @@
-"""Makes one shard of a split, all or nothing: reads, encodes and writes it.
+"""Makes one shard of a split, all or nothing: reads, encodes and writes it; makes all that a command or a task needs.
 
 Each shard has a folder, e.g. `work/train-00003/`, which is written under a temporary name and then renamed. It holds
 the shard's files and, written last, a sealed record of them. A shard with a record of the same plan is not made again.
 """
 
 import contextlib
-import copy
 import dataclasses
-import hashlib
-import random
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_digests
 from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
-from t2t.data.generation.plan import WORK, GenerationPlan, read_plan
-from t2t.data.generation.shards import ShardWriter
+from t2t.data.generation.plan import (
+    WORK,
+    GenerationPlan,
+    errors_of_shard,
+    open_problem,
+    read_finished,
+    read_same_plan,
+    shard_source,
+    write_work_record,
+    written_whole,
+)
+from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
 from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally, check_fit
-from t2t.data.generation.verdicts import mark_samples
-from t2t.data.generation.work_folders import read_finished, write_work_record, written_whole
-from t2t.data.manifest import REMEDY, ColumnTotals, FileRecord, ShardRecord
-from t2t.data.texts import TextsRecord, TextsWriter
-from t2t.errors import UserError
+from t2t.data.generation.worker_pool import WorkerPool
+from t2t.data.manifest import ColumnTotals, FileRecord, PartRecord
 from t2t.problems.base import Problem
 from t2t.problems.samples import samples_of
-from t2t.problems.source import SampleRecord, Source
+from t2t.problems.source import SampleRecord
 from t2t.specs.constants import TRAIN
-from t2t.text.vocabulary_files import read_encoders
 
 Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]
 """Encodes the samples of a split, chunk by chunk and in their order."""
@@ -44,7 +49,7 @@ class ShardResult:
     examples: int
     """Their number."""
     columns: dict[str, ColumnTotals]
-    files: list[ShardRecord]
+    files: list[PartRecord]
     """The files of its examples, named as if this shard were the whole split."""
     texts: dict[str, TextsRecord]
     """By feature, the raw text; for dev and test splits only."""
@@ -53,11 +58,6 @@ class ShardResult:
     def all_files(self) -> list[FileRecord]:
         """Returns all files of the shard."""
         return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
-
-
-def seed_of(seed: int, use: str) -> int:
-    """Returns the seed for one random generator (of a split, the vocabulary), the same on every machine and Python."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{use}".encode()).digest()[:8], "big")
 
 
 def shard_folder(folder: Path, split: str, shard: int) -> Path:
@@ -120,30 +120,6 @@ def generate_shard(
     return result
 
 
-def open_problem(plan: GenerationPlan, problem: Problem, folder: Path) -> Problem:
-    """Returns a copy of a problem that has the vocabularies of the plan."""
-    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
-
-
-def shard_source(plan: GenerationPlan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
-    """Returns the source of a shard's samples."""
-    shards = plan.shards[split]
-    use = split if shards == 1 else f"{split}/{shard}"
-    rng = random.Random(seed_of(plan.identity.seed, use))
-    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
-
-
-def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
-    """Returns the plan with a fingerprint; raises UserError if the folder in which data is generated has it no more."""
-    found = read_plan(folder)
-    if found is None or found.fingerprint != fingerprint:
-        raise UserError(
-            f"{folder} does not hold the plan of this generation any more: another process has finished it, or "
-            f"generates other data there; run the same command again"
-        )
-    return found
-
-
 def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
     for chunk in chunks:
         tally.add(chunk)
@@ -163,7 +139,7 @@ def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], wri
     """Writes the files of a shard; returns the fields of `ShardResult` about them."""
     with contextlib.ExitStack() as stack:
         identity = plan.identity
-        writer = ShardWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
+        writer = SplitWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
         stack.callback(writer.close)
         texts = TextsWriter(written, split)
         stack.callback(texts.close)
@@ -174,12 +150,108 @@ def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], wri
         return {"examples": writer.examples, "columns": columns, "files": files, "texts": texts.finish()}
 
 
-@contextlib.contextmanager
-def errors_of_shard(plan: GenerationPlan, split: str, shard: int) -> Iterator[None]:
-    """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
-    try:
-        yield
-    except UserError as error:
-        if plan.shards[split] == 1:
-            raise
-        raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
+def make_shards(
+    plan: GenerationPlan,
+    problem: Problem,
+    split: str,
+    shards: Sequence[int],
+    folder: Path,
+    tmp_dir: Path,
+    pool: WorkerPool,
+    progress: Callable[[str, int], None],
+) -> list[ShardResult]:
+    """Makes those of some shards of a split that are not finished; returns the records of all, in order.
+
+    Args:
+        plan: of the generation.
+        problem: what is generated.
+        split: one of the plan's.
+        shards: their numbers.
+        folder: in which data is generated.
+        tmp_dir: folder of raw files.
+        pool: worker processes; their number does not affect the result.
+        progress: called with the split and the number of its samples read.
+
+    Raises:
+        UserError: see `generate_shard`; or most training examples of the first shards are unfit.
+        MachineError: a process died, or as `generate_shard`.
+    """
+    results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
+    is_judged = split == TRAIN and len(shards) == plan.shards[split]
+    beginnings = _Beginnings(problem, shards[:-1] if is_judged else [])
+    beginnings.check(results)
+    missing = [shard for shard in shards if shard not in results]
+    done = sum(result.counts.read for result in results.values())
+    if pool.processes == 1 or len(missing) < pool.processes:
+        made: Iterator[ShardResult] = (
+            generate_shard(
+                plan, problem, split, shard, folder, tmp_dir,
+                encode=pool.encode, progress=lambda read: progress(split, done + read),
+            )
+            for shard in missing
+        )  # fmt: skip
+    else:
+        before = done
+        calls = [(plan.fingerprint, split, shard, folder, tmp_dir) for shard in missing]
+        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
+    for result in made:
+        results[result.shard] = result
+        done += result.counts.read
+        beginnings.check(results)
+    return [results[shard] for shard in shards]
+
+
+def digest_shards(
+    plan: GenerationPlan,
+    problem: Problem,
+    shards: Sequence[int],
+    folder: Path,
+    tmp_dir: Path,
+    pool: WorkerPool,
+    progress: Callable[[str, int], None],
+) -> None:
+    """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
+    missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
+    done = 0
+
+    def tell(read: int) -> None:
+        progress("duplicates", done + read)
+
+    if pool.processes == 1 or len(missing) < pool.processes:
+        for shard in missing:
+            done += digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell).samples
+    else:
+        list(pool.run_each(_digest_shard, [(plan.fingerprint, shard, folder, tmp_dir) for shard in missing], tell))
+
+
+class _Beginnings:
+    """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
+
+    def __init__(self, problem: Problem, shards: Sequence[int]):
+        self._problem, self._following, self._counts = problem, deque(shards), SampleCounts()
+
+    def check(self, results: dict[int, ShardResult]) -> None:
+        """Raises UserError early if most examples of the first shards are unfit."""
+        while self._following and self._following[0] in results:
+            self._counts += results[self._following.popleft()].counts
+            if self._counts.judged >= ENOUGH_TO_JUDGE:
+                check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
+
+
+def _generate_shard(
+    problem: Problem,
+    fingerprint: str,
+    split: str,
+    shard: int,
+    folder: Path,
+    tmp_dir: Path,
+    progress: Callable[[int], None],
+) -> ShardResult:
+    plan = read_same_plan(folder, fingerprint)  # which, sent with each call, could cost more than its shard
+    return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
+
+
+def _digest_shard(
+    problem: Problem, fingerprint: str, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
+) -> None:
+    digest_shard(read_same_plan(folder, fingerprint), problem, shard, folder, tmp_dir, progress=progress)

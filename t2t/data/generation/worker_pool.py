@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any
 
-from t2t.data.generation.digests import JudgedChunk, judge_chunk, judge_samples
+from t2t.data.generation.duplicates import JudgedChunk, judge_chunk, judge_samples
 from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.files.processor import available_cores

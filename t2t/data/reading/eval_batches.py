@@ -9,9 +9,17 @@ import numpy as np
 
 from t2t.data.reading.batch_arrays import Arrays, read_batch
 from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
-from t2t.data.reading.lengths import clip_lengths, lengths_of_all, longest_of_all, select_id_sequences, within_length
 from t2t.data.reading.preprocessors import mask_rows
-from t2t.data.reading.reader import SplitReader, checked_columns, sequences_of
+from t2t.data.reading.reader import (
+    SplitReader,
+    checked_columns,
+    clip_lengths,
+    lengths_of_all,
+    longest_of_all,
+    select_id_sequences,
+    sequences_of,
+    within_length,
+)
 from t2t.problems.masking import TokenMasking
 
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from t2t.data.reading.batching import Batch
-from t2t.data.reading.lengths import is_audio
-from t2t.data.reading.reader import SplitReader, checked_columns
+from t2t.data.reading.reader import SplitReader, checked_columns, is_audio
 from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import TARGETS
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
-from t2t.data.reading.lengths import longest_of
-from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.reader import SplitReader, longest_of
 from t2t.errors import UserError
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind

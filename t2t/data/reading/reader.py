@@ -1,18 +1,20 @@
 """Random access to a split, also with language tags: memory maps and gathers, without loops over examples.
 
+Lengths are on a common scale: ids, vectors, frames and 10 ms of audio count one each.
+
 Letters: N requested examples.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, stored_dtype
-from t2t.data.manifest import REMEDY, FileRecord, Manifest, ShardRecord
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, length_unit, stored_dtype
+from t2t.data.manifest import REMEDY, FileRecord, Manifest, PartRecord, verify_files
 from t2t.data.npy_files import MappedFiles, NpyHeader
-from t2t.data.texts import read_texts
-from t2t.data.verification import verify_files
 from t2t.errors import UserError, did_you_mean, one_line
 from t2t.files.atomic import remedy_of
 from t2t.files.trust import check_inside
@@ -39,7 +41,7 @@ class SplitReader:
         }
         """By feature of tokens, the ids in which each sequence ends, also one that is cut."""
         self._record = record
-        self._first = np.cumsum([0] + [shard.examples for shard in record.shards])
+        self._first = np.cumsum([0] + [part.examples for part in record.shards])
         self._values: dict[str, MappedFiles] = {}
         self._offsets: dict[str, MappedFiles] = {}
         for name in self.features:
@@ -92,7 +94,7 @@ class SplitReader:
         verify_files(self.folder, self._record.files())
 
     def _places(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns where examples are, (N,) each: shard numbers, first items there, lengths."""
+        """Returns where examples are, (N,) each: part numbers, first items there, lengths."""
         numbers = np.searchsorted(self._first, indices, side="right") - 1
         local = indices - self._first[numbers]
         starts = self._offsets[feature].items(numbers, local)
@@ -100,25 +102,25 @@ class SplitReader:
 
     def _map(self, feature: str) -> None:
         """Maps the files of a feature; raises UserError unless the offsets fit the values, or reading would crash."""
-        shards, spec = self._record.shards, self.features[feature]
-        values = [self._header(shard.values[feature]) for shard in shards]
-        offsets = [self._header(shard.offsets[feature]) for shard in shards]
-        for number, shard in enumerate(shards):
-            fits = offsets[number].shape == (shard.examples + 1,) and offsets[number].dtype == np.int64
+        parts, spec = self._record.shards, self.features[feature]
+        values = [self._header(part.values[feature]) for part in parts]
+        offsets = [self._header(part.offsets[feature]) for part in parts]
+        for number, part in enumerate(parts):
+            fits = offsets[number].shape == (part.examples + 1,) and offsets[number].dtype == np.int64
             fits = fits and values[number].shape[1:] == item_shape(spec) and values[number].dtype == stored_dtype(spec)
-            self._check_fits(shard, feature, fits)
+            self._check_fits(part, feature, fits)
         try:
             self._values[feature], self._offsets[feature] = mapped = MappedFiles(values), MappedFiles(offsets)
         except OSError as error:
             raise self._unreadable(Path(error.filename), error) from error
-        for number, shard in enumerate(shards):
+        for number, part in enumerate(parts):
             ends = mapped[1][number]
-            self._check_fits(shard, feature, ends[0] == 0 and ends[-1] == len(mapped[0][number]))
+            self._check_fits(part, feature, ends[0] == 0 and ends[-1] == len(mapped[0][number]))
 
-    def _check_fits(self, shard: ShardRecord, feature: str, fits: bool) -> None:
+    def _check_fits(self, part: PartRecord, feature: str, fits: bool) -> None:
         if not fits:
             raise UserError(
-                f"{self.folder / shard.offsets[feature].name} does not fit {shard.values[feature].name}; {REMEDY}"
+                f"{self.folder / part.offsets[feature].name} does not fit {part.values[feature].name}; {REMEDY}"
             )
 
     def _header(self, record: FileRecord) -> NpyHeader:
@@ -147,6 +149,12 @@ class SplitReader:
         if size != record.bytes:
             raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {REMEDY}")
         return path
+
+
+def read_texts(path: Path, limit: int | None = None) -> list[str]:
+    """Returns the first `limit` texts of a file that `TextsWriter` wrote, or all."""
+    with Path(path).open(encoding="utf-8", newline="\n") as file:
+        return [json.loads(line) for line in islice(file, limit)]
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -207,3 +215,74 @@ class TaggedReader(SplitReader):
         for place, token_id in enumerate(self._behind):
             marked[start_N + first + lengths + place] = token_id
         return marked, widened
+
+
+BLOCK = 1 << 20
+"""Examples per block when scanning the lengths of a whole split; bounds the memory."""
+
+_UNITS = {
+    FeatureKind.TOKENS: "tokens", FeatureKind.REAL: "vectors", FeatureKind.VIDEO: "frames",
+    FeatureKind.AUDIO: "units of 10 ms",
+}  # fmt: skip
+"""What counts 1 in the lengths of sequences, by kind."""
+
+
+def batch_unit(features: Iterable[FeatureSpec]) -> str:
+    """Returns what `batch_size` counts in batches of some features, e.g. `padded tokens per side`."""
+    units = [_UNITS[feature.kind] for feature in features if feature.kind in _UNITS]
+    if not units:
+        return "examples"
+    return f"padded {' or '.join(dict.fromkeys(units))}{' per side' if len(units) > 1 else ''}"
+
+
+def is_audio(reader: SplitReader, stored: str) -> bool:
+    """Returns whether a feature is a waveform."""
+    return reader.features[stored].kind == FeatureKind.AUDIO
+
+
+def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
+    """Returns the entries of the features that `max_length` applies to: all sequences except audio."""
+    return {name: found for name, found in by_name.items() if not is_audio(reader, sequences[name])}
+
+
+def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = None) -> np.ndarray:
+    """Returns the lengths, (N,) int32, of the examples at `indices`, or of all; see `length_unit`."""
+    unit = length_unit(reader.features[stored])
+    lengths = reader.lengths(stored, indices)
+    return lengths if unit == 1 else -(-lengths // unit)
+
+
+def lengths_of_all(
+    reader: SplitReader, sequences: Mapping[str, str], indices: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """Returns `lengths_of` each of some features, by name."""
+    return {name: lengths_of(reader, stored, indices) for name, stored in sequences.items()}
+
+
+def lengths_in_blocks(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields `lengths_of_all` for `BLOCK` examples of a split at a time; nothing if there are no sequences."""
+    for start in range(0, len(reader) if sequences else 0, BLOCK):
+        yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
+
+
+def longest_of(reader: SplitReader, stored: str, max_length: int | None, resized: Collection[str] = ()) -> int:
+    """Returns the longest length of a feature in a batch; for those in `resized`, `max_length` itself."""
+    longest = -(-reader.longest[stored] // length_unit(reader.features[stored]))
+    if max_length is None or is_audio(reader, stored):
+        return longest
+    return max_length if stored in resized else min(longest, max_length)
+
+
+def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
+    """Returns the largest `longest_of` of some features; 1 if there are none."""
+    return max((longest_of(reader, stored, max_length) for stored in sequences.values()), default=1)
+
+
+def within_length(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
+    """Returns (N,) bool: whether all lengths of an example are within the limit."""
+    return np.maximum.reduce(list(lengths.values())) <= max_length
+
+
+def clip_lengths(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
+    """Returns the lengths, capped at the limit."""
+    return {name: np.minimum(counts, max_length) for name, counts in lengths.items()}

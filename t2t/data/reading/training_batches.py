@@ -11,7 +11,11 @@ import numpy as np
 from t2t.data.reading.batch_arrays import Arrays, read_batch
 from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
 from t2t.data.reading.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
-from t2t.data.reading.lengths import (
+from t2t.data.reading.packing import PackedRows, check_packing
+from t2t.data.reading.preprocessors import PreprocessedReader, mask_rows, pool_of
+from t2t.data.reading.reader import (
+    SplitReader,
+    checked_columns,
     clip_lengths,
     is_audio,
     lengths_in_blocks,
@@ -19,11 +23,9 @@ from t2t.data.reading.lengths import (
     longest_of,
     longest_of_all,
     select_id_sequences,
+    sequences_of,
     within_length,
 )
-from t2t.data.reading.packing import PackedRows, check_packing
-from t2t.data.reading.preprocessors import PreprocessedReader, mask_rows, pool_of
-from t2t.data.reading.reader import SplitReader, checked_columns, sequences_of
 from t2t.data.reading.sampler import WindowedOrder
 from t2t.errors import UserError
 from t2t.problems.masking import TokenMasking

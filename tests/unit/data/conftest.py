@@ -90,7 +90,7 @@ def data_blocks(monkeypatch):
     """Returns a function that sets how many digests, or lengths, are handled at a time."""
 
     def set_size(size):
-        for module in ("generation.digests", "reading.lengths"):
+        for module in ("generation.duplicates", "reading.reader"):
             monkeypatch.setattr(f"t2t.data.{module}.BLOCK", size)
 
     return set_size

@@ -10,9 +10,9 @@ import pytest
 from t2t.data.generation import duplicates
 from t2t.data.generation.array_tasks import generate_part, merge
 from t2t.data.generation.data_folder import partial_folder
+from t2t.data.generation.duplicates import mark_samples
 from t2t.data.generation.generate import generate
 from t2t.data.generation.plan import read_plan
-from t2t.data.generation.verdicts import mark_samples
 from t2t.data.manifest import read_manifest
 from t2t.errors import MachineError
 from t2t.problems.text_problems import Text2Text
@@ -177,14 +177,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.data.generation import digests, duplicates
+from t2t.data.generation import duplicates
 from t2t.errors import MachineError
 
 class Digests:
     samples = 3_000_000
 
     def read(self, group):
-        entries = np.zeros(0 if group else self.samples, digests.ENTRY)
+        entries = np.zeros(0 if group else self.samples, duplicates.ENTRY)
         entries["sample"] = np.arange(len(entries))
         return entries
 

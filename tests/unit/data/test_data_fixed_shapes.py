@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t.data.reading.extremes import extreme_batches
+from t2t.data.reading.batch_arrays import extreme_batches
 from t2t.data.reading.fixed_shapes import FixedShapes, _widths
 from t2t.data.reading.training_batches import TrainingBatches
 

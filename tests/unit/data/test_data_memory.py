@@ -9,9 +9,8 @@ import pytest
 
 from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reading.extremes import extreme_batches
-from t2t.data.reading.lengths import lengths_in_blocks
-from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.reader import SplitReader, lengths_in_blocks
 from t2t.data.reading.sampler import WindowedOrder
 from t2t.data.reading.training_batches import TrainingBatches
 from t2t.text.sample import draw_sample
@@ -39,7 +38,7 @@ def of_size(digits_class, tmp_path_factory):
     """
     made = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("t2t.data.generation.digests.BLOCK", 500)
+        patch.setattr("t2t.data.generation.duplicates.BLOCK", 500)
         for count in (10, FEW, MANY):  # the first for one-time imports
             folder = tmp_path_factory.mktemp("data")
             sizes = {"train": count, "dev": 5}

@@ -3,8 +3,8 @@
 import pytest
 
 from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import fetch_data, refresh
 from t2t.data.generation.generate import generate
-from t2t.data.generation.mirrored import fetch_data, refresh
 from t2t.data.manifest import MANIFEST_NAME, read_manifest
 from t2t.data.reading.reader import SplitReader
 from t2t.errors import MachineError

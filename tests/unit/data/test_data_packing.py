@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from t2t.data.reading.extremes import extreme_batches
+from t2t.data.reading.batch_arrays import extreme_batches
 from t2t.data.reading.packing import PackedRows, best_fit, pack_ids
 from t2t.data.reading.training_batches import TrainingBatches
 from tests.errors import refused

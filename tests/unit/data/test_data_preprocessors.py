@@ -5,10 +5,9 @@ import pytest
 
 from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.reading.batch_arrays import extreme_batches
 from t2t.data.reading.eval_batches import EvalBatches
-from t2t.data.reading.extremes import extreme_batches
-from t2t.data.reading.preprocessing_pool import PreprocessingPool
-from t2t.data.reading.preprocessors import generator_of
+from t2t.data.reading.preprocessors import PreprocessingPool, generator_of
 from t2t.data.reading.reader import SplitReader
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.problems.array_inputs import Image2Class

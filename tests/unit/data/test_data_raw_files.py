@@ -10,8 +10,7 @@ import pytest
 
 import t2t
 from t2t.data.generation.generate import generate
-from t2t.data.manifest import Manifest, read_manifest
-from t2t.data.raw_files import RawFile
+from t2t.data.manifest import Manifest, RawFile, read_manifest
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.config import RunConfig
 from t2t.runs.data import generate_data, open_data

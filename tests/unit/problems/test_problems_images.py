@@ -11,8 +11,8 @@ from PIL import Image
 
 from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.reading.batch_arrays import extreme_batches
 from t2t.data.reading.eval_batches import EvalBatches
-from t2t.data.reading.extremes import extreme_batches
 from t2t.data.reading.reader import SplitReader
 from t2t.features.image import png_file, resized
 from t2t.problems.array_inputs import ImageInputs, Video2Class

@@ -12,8 +12,8 @@ import soundfile
 
 from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
+from t2t.data.reading.batch_arrays import extreme_batches
 from t2t.data.reading.eval_batches import EvalBatches
-from t2t.data.reading.extremes import extreme_batches
 from t2t.data.reading.reader import SplitReader
 from t2t.data.reading.training_batches import TrainingBatches
 from t2t.features.audio import mu_law_codes, mu_law_waveform, read_audio, wav_file
