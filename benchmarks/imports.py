@@ -26,7 +26,7 @@ from t2t.export.parity import ParityError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import import_run
 from t2t.inference.translator import Translator
-from t2t.problems.source import Source
+from t2t.problems.samples import Source
 from t2t.runs.loading import LoadedRun, load
 from t2t.runs.names import get_problem
 

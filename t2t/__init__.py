@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
     from t2t.specs.constants import TRAIN as TRAIN
-    from t2t.specs.constraints.constraint import OutputConstraint as OutputConstraint
-    from t2t.specs.constraints.finite import FiniteConstraint as FiniteConstraint
-    from t2t.specs.constraints.finite import answers_constraint as answers_constraint
-    from t2t.specs.constraints.phrases import phrase_constraint as phrase_constraint
-    from t2t.specs.constraints.trees import TreeConstraint as TreeConstraint
-    from t2t.specs.constraints.trees import TreeLabels as TreeLabels
-    from t2t.text.regular_expressions.lifting import regex_constraint as regex_constraint
+    from t2t.specs.constraints import FiniteConstraint as FiniteConstraint
+    from t2t.specs.constraints import OutputConstraint as OutputConstraint
+    from t2t.specs.constraints import TreeConstraint as TreeConstraint
+    from t2t.specs.constraints import TreeLabels as TreeLabels
+    from t2t.specs.constraints import answers_constraint as answers_constraint
+    from t2t.specs.constraints import phrase_constraint as phrase_constraint
+    from t2t.text.regular_expressions.automaton import regex_constraint as regex_constraint
     from t2t.tuning.api import tune as tune
 
 __version__ = "0.1.0"
@@ -83,11 +83,11 @@ _MODULES = {
         "register_hparams", "register_metric", "register_modality", "register_model", "register_problem",
         "register_ranged_hparams",
     ),
-    "t2t.specs.constraints.constraint": ("OutputConstraint",),
-    "t2t.specs.constraints.finite": ("FiniteConstraint", "answers_constraint"),
-    "t2t.specs.constraints.phrases": ("phrase_constraint",),
-    "t2t.specs.constraints.trees": ("TreeConstraint", "TreeLabels"),
-    "t2t.text.regular_expressions.lifting": ("regex_constraint",),
+    "t2t.specs.constraints": (
+        "FiniteConstraint", "OutputConstraint", "TreeConstraint", "TreeLabels", "answers_constraint",
+        "phrase_constraint",
+    ),
+    "t2t.text.regular_expressions.automaton": ("regex_constraint",),
     "t2t.tuning.api": ("tune",),
 }  # fmt: skip
 """Module -> names that are imported from it at first use; the block above repeats this for type checkers."""

@@ -12,10 +12,10 @@ from t2t.cli.plugin_flags import define_plugin_flags, plugin_option_names
 from t2t.cli.search_flags import given_hparams, search_overrides
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
-from t2t.problems.filters.options import FilterOptions
+from t2t.problems.filters import FilterOptions
 from t2t.problems.language_model import LanguagemodelFilesOptions
 from t2t.problems.options import ProblemOptions
-from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.speech_files import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.runs.config import OPTIONS, TRAIN_AND_EVALUATE, TRAIN_ONLY, RunConfig

@@ -14,7 +14,7 @@ from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import parse_languages, tag_of
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 
 @dataclasses.dataclass(frozen=True)

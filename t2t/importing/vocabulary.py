@@ -13,8 +13,8 @@ from t2t.errors import UserError, first_few
 from t2t.importing.ids import our_order
 from t2t.specs.constants import PAD_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import PieceTableEncoder
+from t2t.text.words import TokenEncoder
 
 PADDING, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 """Names of the first three ids of a `token` vocabulary."""

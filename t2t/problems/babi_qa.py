@@ -20,8 +20,8 @@ from typing import ClassVar
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
+from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN

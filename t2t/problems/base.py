@@ -15,15 +15,11 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features.feature import Feature, Finished
 from t2t.features.text import Text
-from t2t.problems.filters.duplicates import DuplicateKey
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
+from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key, text_filters
 from t2t.problems.languages import Languages
-from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
-from t2t.problems.preprocessors import Preprocessor, SubwordSampling
-from t2t.problems.source import Sample, Source
+from t2t.problems.preprocessors import Preprocessor, SubwordSampling, TokenMasking
+from t2t.problems.samples import Sample, SampleFilter, Source
 from t2t.problems.vocabularies import (
     TextOptions,
     build_encoders,
@@ -36,7 +32,7 @@ from t2t.problems.vocabularies import (
 from t2t.registry.overrides import check_overrides, described
 from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
-from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.sampling import SubwordSampler

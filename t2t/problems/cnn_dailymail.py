@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.problems.text_problems import Text2Text
+from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 

@@ -17,10 +17,10 @@ from typing import ClassVar
 
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.line_shards import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
+from t2t.problems.split_files import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 

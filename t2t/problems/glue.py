@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Class
+from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 

@@ -21,8 +21,8 @@ from t2t.features.feature import Feature
 from t2t.features.label import Label
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, class_names, count_tfds_shards, read_tfds
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
+from t2t.problems.tfds import FOLDER, class_names, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder

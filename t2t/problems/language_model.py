@@ -30,12 +30,11 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.hparams.field import param
+from t2t.problems.archives import find_first_existing
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
-from t2t.problems.line_shards import blocks_to_read, count_blocks
-from t2t.problems.split_files import FilesAndTextOptions, NamedFiles
+from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
+from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 

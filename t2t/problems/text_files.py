@@ -5,6 +5,14 @@ One instance, of files with one sentence a line:
     targets  Wo ist der Bahnhof?            (line n of --train_target)
 
 Source and licence are those of the user's files.
+
+Classification of your own texts, no code needed.
+
+One instance, of a file with a class, a TAB and a text on each line:
+    inputs   an idle picture that wears its heart on its sleeve
+    targets  bad
+
+The classes are those that occur in the training file. Source and licence are those of the user's files.
 """
 
 import dataclasses
@@ -17,16 +25,14 @@ from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import pair_lines
 from t2t.hparams.field import param
-from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.scores import parse_score, score_filter
-from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
-from t2t.problems.line_shards import Blocks
+from t2t.problems.filters import BY_WEIGHT, draw_copies, parse_score, parse_weights, score_filter
 from t2t.problems.options import file_option
-from t2t.problems.source import Sample, SampleRecord, Source
-from t2t.problems.split_files import NamedFiles
-from t2t.problems.text_problems import Text2Text, TextOptions
+from t2t.problems.samples import Sample, SampleFilter, SampleRecord, Source
+from t2t.problems.split_files import Blocks, Line, NamedFiles
+from t2t.problems.text_problems import Text2Class, Text2Text, TextOptions
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.text.label import LabelEncoder, listed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,3 +145,25 @@ class Text2TextFiles(NamedFiles, Text2Text):
             f"{super().requirements()}: text files with one text a line, plain or .gz; several, with commas between "
             f"them or as a pattern, where both sides have as many"
         )
+
+
+def check_label(problem: NamedFiles, line: Line, label: str) -> None:
+    """Raises UserError if a label is empty or not a class of the training file."""
+    known = problem.encoders.get(TARGETS)
+    names = known.names if isinstance(known, LabelEncoder) else ()
+    if not label or (names and label not in names):
+        those = f", which is none of the training file's ({listed(names)})" if names else ""
+        raise problem.line_error(line, f"has class {label!r}{those}")
+
+
+@register_problem
+class ClassifyFiles(NamedFiles, Text2Class):
+    """Your own texts to your own classes, given by --train_file and --dev_file: lines of class TAB text."""
+
+    line_form = "a class, a TAB and a text"
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the lines of a split, in the order of the files."""
+        for line, label, text in self.columns_of(split, source):
+            check_label(self, line, label)
+            yield {INPUTS: text, TARGETS: label}

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.features.feature import Feature
 from t2t.problems.base import Problem, Sample, Source, check_texts
-from t2t.problems.masking import TokenMasking, mask_id_of
+from t2t.problems.preprocessors import TokenMasking, mask_id_of
 from t2t.problems.samples import samples_of
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec

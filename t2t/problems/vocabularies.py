@@ -13,11 +13,9 @@ from t2t.features.label import Label
 from t2t.features.text import Text
 from t2t.features.tree import Tree
 from t2t.hparams.field import param
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.selection import unfiltered
+from t2t.problems.filters import FilterOptions, unfiltered
 from t2t.problems.options import file_option
-from t2t.problems.samples import Samples, check_samples, chunk_samples, empty_split, samples_of
-from t2t.problems.source import Source, call_here
+from t2t.problems.samples import Samples, Source, call_here, check_samples, chunk_samples, empty_split, samples_of
 from t2t.specs.constants import TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder, warn_of_same_looks

@@ -1,15 +1,13 @@
 """Vocabularies: strings to ids and back; one file for each kind."""
 
 from t2t.errors import UnknownNameError, did_you_mean
-from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.label import LabelEncoder
-from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 
 ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
     encoder.kind: encoder

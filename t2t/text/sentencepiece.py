@@ -18,7 +18,7 @@ import sentencepiece
 from t2t.errors import UserError, one_line
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, cut
-from t2t.text.word_ids import WordIds
+from t2t.text.words import WordIds
 
 logger = logging.getLogger("t2t")
 

@@ -11,11 +11,10 @@ from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.files.paths import local_path
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
 from t2t.text import stored_class
-from t2t.text.bpe import BPE_HEADER
 from t2t.text.encoder import TextEncoder, fingerprint_of
-from t2t.text.piece_table import HEADER
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.word_list import RESERVED, UNKNOWN
+from t2t.text.imported import BPE_HEADER, HEADER
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import RESERVED, UNKNOWN
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""

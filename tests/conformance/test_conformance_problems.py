@@ -23,7 +23,7 @@ from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text import ENCODER_CLASSES
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 NAMES = PROBLEMS.names()

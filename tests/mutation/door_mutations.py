@@ -89,7 +89,7 @@ DOOR_MUTATIONS = mutations(
      "t2t/export/marian/names.py", 'suffix = "_pre" if hparams.norm_position == "pre" else ""', 'suffix = ""',
      "test_importing_marian"),
     ("which merge of BPE codes comes first", "Words are cut into other pieces than the model knows.",
-     "t2t/text/bpe.py", "best = min(pairwise(pieces)", "best = max(pairwise(pieces)", "test_text_bpe"),
+     "t2t/text/imported.py", "best = min(pairwise(pieces)", "best = max(pairwise(pieces)", "test_text_bpe"),
     ("positions of mBART's other side", "An imported mBART reads the positions of its other side.",
      "t2t/importing/huggingface/language_models.py",
      '(("encoder", "source_positions"), ("decoder", "target_positions"))',

@@ -26,7 +26,7 @@ MODEL_MUTATIONS = mutations(
      "t2t/search/constraints/tree_automaton.py", "words_N + depth_N + 3 <= room", "words_N + depth_N + 2 <= room",
      "test_search_trees"),
     ("phrases that overlap are missed", "Where a phrase breaks off, the beginning of another one in it is forgotten.",
-     "t2t/specs/constraints/phrases.py", "node = self.shorter[node]\n", "node = 0\n", "test_specs_constraints"),
+     "t2t/specs/constraints.py", "node = self.shorter[node]\n", "node = 0\n", "test_specs_constraints"),
     ("beams shared out to nobody", "Hypotheses with forced phrases lose against those without.",
      "t2t/search/banks.py", "ops.minimum(banks_BC, MOST_BANKS - 1)", "ops.minimum(banks_BC, 0)",
      "test_search_phrases::test_banks_take_turns_by_hand"),

@@ -33,9 +33,8 @@ from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.problems.base import Problem
-from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.samples import check_samples, samples_of
-from t2t.problems.source import SampleRecord
+from t2t.problems.filters import EMPTY, drop_reasons
+from t2t.problems.samples import SampleRecord, check_samples, samples_of
 from t2t.specs.constants import TRAIN
 
 DIGESTS = "digests-"

@@ -17,9 +17,8 @@ from t2t.errors import UserError
 from t2t.features.audio import Audio
 from t2t.features.text import Text
 from t2t.problems.base import Problem, feature_of
-from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.samples import check_samples, chunk_samples
-from t2t.problems.source import SampleRecord
+from t2t.problems.filters import EMPTY, drop_reasons
+from t2t.problems.samples import SampleRecord, check_samples, chunk_samples
 from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec

@@ -49,7 +49,7 @@ from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.files.progress import Progress
 from t2t.problems.base import Problem
-from t2t.problems.source import CallEach, Source
+from t2t.problems.samples import CallEach, Source
 from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders, save_encoders

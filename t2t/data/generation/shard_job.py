@@ -29,8 +29,7 @@ from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally,
 from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import ColumnTotals, FileRecord, PartRecord
 from t2t.problems.base import Problem
-from t2t.problems.samples import samples_of
-from t2t.problems.source import SampleRecord
+from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
 
 Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]

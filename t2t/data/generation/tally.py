@@ -12,7 +12,7 @@ from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Problem
-from t2t.problems.source import SampleRecord
+from t2t.problems.samples import SampleRecord
 
 log = logging.getLogger("t2t")
 

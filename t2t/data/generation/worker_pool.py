@@ -21,7 +21,7 @@ from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
 from t2t.errors import MachineError
 from t2t.files.processor import available_cores
 from t2t.problems.base import Problem
-from t2t.problems.source import SampleRecord, call_here
+from t2t.problems.samples import SampleRecord, call_here
 
 log = logging.getLogger("t2t")
 

@@ -20,7 +20,7 @@ from t2t.data.reading.reader import (
     sequences_of,
     within_length,
 )
-from t2t.problems.masking import TokenMasking
+from t2t.problems.preprocessors import TokenMasking
 
 
 class EvalBatches:

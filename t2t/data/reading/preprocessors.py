@@ -25,8 +25,7 @@ from t2t.data.columns import SEQUENCES, batch_dtype, pack
 from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
 from t2t.files.processor import available_cores
-from t2t.problems.masking import TokenMasking
-from t2t.problems.preprocessors import Example, Preprocessor
+from t2t.problems.preprocessors import Example, Preprocessor, TokenMasking
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")

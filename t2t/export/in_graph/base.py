@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from t2t.text.encoder import TextEncoder
-from t2t.text.white_space import SPACES
+from t2t.text.words import SPACES
 
 NUL = "\0"
 """Marker within texts; `cleaned` texts do not contain it."""
@@ -65,7 +65,7 @@ def is_blank(texts_B: Any) -> tf.Tensor:
 
 
 def single_spaced(texts_B: Any) -> tf.Tensor:
-    """Returns texts as `t2t.text.white_space.single_spaced` does."""
+    """Returns texts as `t2t.text.words.single_spaced` does."""
     return tf.strings.strip(tf.strings.regex_replace(texts_B, SPACES, " "))
 
 

@@ -1,4 +1,4 @@
-"""Pieces of a SentencePiece model, also with ids from a table: see `t2t.text.sentencepiece`, `t2t.text.piece_table`.
+"""Pieces of a SentencePiece model, also with ids from a table: see `t2t.text.sentencepiece`, `t2t.text.imported`.
 
 Legend: B texts, N rows of ids, P pieces, Q parts of all texts end to end.
 """
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from t2t.export.in_graph.base import NUL, WHITE, GraphVocabulary, sentencepiece_tokenizer, table, valid
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
-from t2t.text.piece_table import SENTINEL, TAG, PieceTableEncoder
+from t2t.text.imported import SENTINEL, TAG, PieceTableEncoder
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder, unescape
 
 _GUARD = "."

@@ -1,4 +1,4 @@
-r"""Pieces of words in Tensor2Tensor's format, see `t2t.text.subword` and `t2t.text.subword_tokens`.
+r"""Pieces of words in Tensor2Tensor's format, see `t2t.text.subword` and `t2t.text.subword_build`.
 
 The loops over characters in Python are replaced by operations on all distinct tokens of a batch.
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.export.in_graph.base import NUL, GraphVocabulary, characters, joined, table
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS, UNDEFINED, Spelling
+from t2t.text.subword_build import ESCAPE_CHARACTERS, UNDEFINED, Spelling
 
 _WORD = characters(str.isalnum)
 """Letters and digits, as in `tokenize`."""

@@ -1,4 +1,4 @@
-"""Words of a list, see `t2t.text.token` and `t2t.text.word_list`.
+"""Words of a list, see `t2t.text.words` and `t2t.text.words`.
 
 Legend: B texts, N rows of ids, P pieces.
 """
@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t.export.in_graph.base import WHITE, GraphVocabulary, joined, table
 from t2t.specs.constants import UNK_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.word_list import RESERVED, UNKNOWN, WordListEncoder
+from t2t.text.words import RESERVED, UNKNOWN, WordListEncoder
 
 _NONE = -1
 

@@ -17,10 +17,9 @@ from t2t.files.trust import check_inside
 from t2t.importing.fairseq.dictionary import EOS, PAD, UNKNOWN, parse_dictionary
 from t2t.importing.ids import in_our_order, our_order
 from t2t.importing.pytorch import PlainValues, Record, parse_checkpoint, tensors_of
-from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
+from t2t.text.words import TokenEncoder
 
 _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 """Names of checkpoints, the preferred one first; a file with another name is used if it is the only one."""

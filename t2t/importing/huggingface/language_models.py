@@ -24,7 +24,7 @@ from t2t.importing.tensors import Tensors
 from t2t.problems.base import Problem
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.text.language_codes import NONE
+from t2t.text.encoder import NONE
 
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(MARIAN_ACTIVATIONS),

@@ -17,8 +17,8 @@ from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.settings import need
 from t2t.importing.huggingface.tokenizer_files import NAMES, SETTINGS, TokenizerFiles
 from t2t.importing.ids import in_our_order, our_order, pieces_by_id
-from t2t.text.language_codes import BEGIN, END, NONE, LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.encoder import BEGIN, END, NONE, LanguageCodes
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
 CODE = re.compile(r"__([A-Za-z][\w-]*)__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")

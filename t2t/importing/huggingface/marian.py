@@ -28,7 +28,7 @@ from t2t.importing.tensors import Tensors
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.imported import PieceTableEncoder
 
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(MARIAN_ACTIVATIONS),

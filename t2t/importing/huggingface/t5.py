@@ -34,7 +34,7 @@ from t2t.importing.tensors import Tensors, take_parts
 from t2t.runs.names import get_text_problem
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 
 _USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {

@@ -12,10 +12,9 @@ from t2t.errors import UserError, one_line
 from t2t.export.marian.yaml import parse_vocabulary
 from t2t.importing.ids import in_our_order, our_order
 from t2t.importing.marian.files import ModelFiles
-from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder, pieces_of_model
+from t2t.text.words import TokenEncoder
 
 PAD = "<pad>"
 _NEMATUS = ("eos", "UNK")

@@ -1,7 +1,7 @@
 """WaveNet: a set with the paper's receptive field, and a small one.
 
 The samples of a waveform are the tokens of a sequence: their 256 mu-law codes (section 2.2), see
-`t2t.problems.speech_generation`. Source of the network, in the order of its section 2, and of the values, unless a line
+`t2t.problems.speech_files`. Source of the network, in the order of its section 2, and of the values, unless a line
 says otherwise: van den Oord et al., *WaveNet: A Generative Model for Raw Audio* (2016, arXiv:1609.03499), sections 2
 and 3.
 

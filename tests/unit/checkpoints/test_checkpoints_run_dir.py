@@ -17,8 +17,8 @@ from t2t.hparams.transformer import transformer_base
 from t2t.registry.plugins import load_plugins
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.sealed_files import edited
 

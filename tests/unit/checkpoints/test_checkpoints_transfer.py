@@ -8,8 +8,8 @@ import pytest
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.transfer import RowTransfer, match, require_exact, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, counterparts, to_state
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 WEIGHTS = {"embed": np.zeros((100, 8)), "body/kernel": np.zeros((8, 8)), "old": np.zeros(3)}

@@ -11,8 +11,7 @@ from t2t.data.reading.preprocessors import PreprocessingPool, generator_of
 from t2t.data.reading.reader import SplitReader
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.masking import TokenMasking
-from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
+from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, TokenMasking
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
 from tests.generated import Other, Parity, Repeated, epoch_of, examples_of, same_arrays

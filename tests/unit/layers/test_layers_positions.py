@@ -13,7 +13,7 @@ from t2t.layers.relative_positions import RelativeBias, RelativePositions, bucke
 from t2t.layers.words import NextWord, WordCounts, word_starts_of
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import numpy, tiny_transformer, tokens_spec
 from tests.errors import refused
 

@@ -14,7 +14,7 @@ import pytest
 from t2t.problems import algorithmic
 from t2t.problems.algorithmic import lower_endian_to_number, number_to_lower_endian
 from t2t.problems.base import Source
-from t2t.problems.translate_numbers import TranslateEndeNumbers
+from t2t.problems.translation import TranslateEndeNumbers
 from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV, TEST, TRAIN

@@ -5,14 +5,21 @@ import sys
 
 import pytest
 
-from t2t.problems.filters import language
-from t2t.problems.filters.language import language_filters
-from t2t.problems.filters.length import length_filters, share_of_letters
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.scores import parse_score, score_filter
-from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
-from t2t.problems.source import SampleRecord
+from t2t.problems.filters import (
+    BY_WEIGHT,
+    EMPTY,
+    FilterOptions,
+    _load_identifier,
+    draw_copies,
+    drop_reasons,
+    language_filters,
+    length_filters,
+    parse_score,
+    parse_weights,
+    score_filter,
+    share_of_letters,
+)
+from t2t.problems.samples import SampleRecord
 from t2t.problems.text_files import Text2TextFiles, TextFilesOptions
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -62,10 +69,10 @@ def test_flags_that_a_problem_lacks_are_not_recommended(problem):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    language._load_identifier.cache_clear()
+    _load_identifier.cache_clear()
     with refused("--filter_language:", "py3langid", "'t2t-keras[language]'"):
         list(language_filters(OPTIONS, {"targets": "de"}))
-    language._load_identifier.cache_clear()
+    _load_identifier.cache_clear()
 
 
 def kept_by_length(pairs, features=("inputs", "targets"), **options):

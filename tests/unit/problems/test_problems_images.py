@@ -17,7 +17,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.features.image import png_file, resized
 from t2t.problems.array_inputs import ImageInputs, Video2Class
 from t2t.problems.base import Finished, Problem, Source, declared_spec, nominal_spec, read_input
-from t2t.problems.moving_mnist import bounced, direction_of, moving
+from t2t.problems.image_generation import bounced, direction_of, moving
 from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused

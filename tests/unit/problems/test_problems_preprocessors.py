@@ -3,16 +3,15 @@ import random
 import numpy as np
 import pytest
 
-from t2t.problems.masking import TokenMasking
-from t2t.problems.preprocessors import RandomCrop, RandomFlip, RandomResizedCrop, SubwordSampling
-from t2t.problems.source import Source
+from t2t.problems.preprocessors import RandomCrop, RandomFlip, RandomResizedCrop, SubwordSampling, TokenMasking
+from t2t.problems.samples import Source
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.names import get_problem
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.token import TokenEncoder
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 

@@ -17,7 +17,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.data.reading.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import declared_spec
-from t2t.problems.line_shards import count_blocks
+from t2t.problems.split_files import count_blocks
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.names import get_problem

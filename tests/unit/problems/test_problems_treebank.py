@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.features.treebank.alignment import is_mark, places, tag_of_mark
-from t2t.features.treebank.cleaning import bare_label, cleaned, inner_phrases
-from t2t.features.treebank.linearisation import linearised, restored, words_of
-from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, read_tree_file, read_trees, write_tree
+from t2t.features.treebank.linearisation import is_mark, linearised, places, restored, tag_of_mark, words_of
+from t2t.features.treebank.trees import (
+    Malformed,
+    ParseTree,
+    Part,
+    bare_label,
+    cleaned,
+    inner_phrases,
+    parse_tree,
+    read_tree_file,
+    read_trees,
+    write_tree,
+)
 from tests.errors import refused
 
 DOG = "(S (NP (DT A) (NN dog)) (VP (VBZ runs)))"

@@ -16,7 +16,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source
-from t2t.problems.formats.tfds import read_tfds
+from t2t.problems.tfds import read_tfds
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem, resolve_aliases

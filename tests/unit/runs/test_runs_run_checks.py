@@ -24,7 +24,7 @@ from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, reso
 from t2t.runs.run_checks import check_distillation, check_own_checkpoints, long_warmup, set_batch_size
 from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.letters import Letters, letters, letters_alone

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from t2t.text import stored_class
-from t2t.text.bpe import BpeCodes, BpeEncoder
+from t2t.text.imported import BpeCodes, BpeEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.errors import refused
 

@@ -8,15 +8,13 @@ import subprocess
 import pytest
 
 from t2t.text import ENCODER_CLASSES
-from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.label import LabelEncoder
-from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import VocabularyFile, fingerprint_of, read_encoders, read_vocabulary
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 from tests.errors import refused
 
 LINES = ["one man and two dogs", "two women and one cat; 1 u _ \\"] * 20

@@ -8,11 +8,8 @@ from t2t.text import ENCODER_CLASSES, stored_class
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import shared_ids
 from t2t.text.label import LabelEncoder, listed, warn_of_same_looks
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
-from t2t.text.white_space import single_spaced, split_words
-from t2t.text.word_ids import WordIds
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordIds, WordListEncoder, single_spaced, split_words
 from tests.errors import refused
 
 

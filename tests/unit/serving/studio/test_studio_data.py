@@ -24,7 +24,7 @@ from t2t.studio.opened_data import OpenedData
 from t2t.studio.run_folders import RunFolders
 from t2t.studio.split_data import SplitData, spread
 from t2t.studio.studio import Studio
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.many_runs import write_run
 
