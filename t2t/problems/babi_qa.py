@@ -21,7 +21,7 @@ from typing import ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.problems.archives import find_first_existing, read_members
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -123,22 +123,12 @@ def _words(sentence: str) -> str:
     return " ".join(re.sub(r"([.?!])", r" \1 ", sentence.lower()).split())
 
 
-def _register(name: str, summary: str, tasks: Sequence[int], folder: str) -> None:
-    attributes = {"__doc__": summary, "__module__": __name__, "tasks": tuple(tasks), "folder": folder}
-    register_problem(name)(type(name, (BabiQa,), attributes))
-
-
+_MANY = "Questions about short stories, the twenty tasks of bAbI together ({} questions each)."
 for _size, _folder in (("1k", "en"), ("10k", "en-10k")):
-    for _task in _TASKS:
-        _register(
-            f"babi_qa_concat_task{_task}_{_size}",
-            f"Questions about short stories, task {_task} of bAbI ({_size} questions).",
-            [_task],
-            _folder,
-        )
-    _register(
-        f"babi_qa_concat_all_tasks_{_size}",
-        f"Questions about short stories, the twenty tasks of bAbI together ({_size} questions each).",
-        _TASKS,
-        _folder,
-    )
+    _problems: dict[str, tuple[str, Sequence[int]]] = {
+        f"task{_task}": (f"Questions about short stories, task {_task} of bAbI ({_size} questions).", (_task,))
+        for _task in _TASKS
+    }
+    for _which, (_summary, _tasks) in {**_problems, "all_tasks": (_MANY.format(_size), tuple(_TASKS))}.items():
+        _name = f"babi_qa_concat_{_which}_{_size}"
+        register_problem(_name)(subclass(BabiQa, _name, _summary, __name__, tasks=_tasks, folder=_folder))

@@ -316,6 +316,12 @@ class Problem(ABC):
         return labels_of_shard(self, name, source)
 
 
+def subclass(base: type[Problem], name: str, summary: str, module: str, **attributes: Any) -> type[Problem]:
+    """Returns a class of problems that differ from `base` in some attributes, for families that are tables."""
+    camel_case = "".join(map(str.capitalize, name.split("_")))
+    return type(camel_case, (base,), {"__doc__": summary, "__module__": module, **attributes})
+
+
 def feature_of(problem: Problem, name: str) -> Feature:
     """Returns a feature of a problem; of one that declares none but overrides the methods, a feature without settings.
 

@@ -40,7 +40,7 @@ from t2t.features.feature import Feature
 from t2t.features.image import ImageCodes, Video, intensities_text, resized
 from t2t.features.text import Text
 from t2t.problems.array_inputs import Image2Class, Video2Class
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Problem, Sample, Source, subclass
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.options import ProblemOptions
@@ -91,44 +91,6 @@ def images_of(problem: Any) -> Image2Class:
     images: Image2Class = problem.images()
     images.name = problem.name
     return images
-
-
-@register_problem
-class ImageMnistGen(ClassToImage):
-    """Generates handwritten digits (MNIST): 784 intensities from a digit."""
-
-    images = ImageMnist
-
-
-@register_problem
-class ImageMnistPlainGen(ClassToImage):
-    """Generates handwritten digits (MNIST) without inputs: 784 intensities."""
-
-    images = ImageMnist
-    text_features = (TARGETS,)
-
-
-@register_problem("image_mnist_t10k_gen")
-class ImageMnistT10kGen(ClassToImage):
-    """Generates handwritten digits, with only MNIST's 10,000 test images: 784 intensities from a digit."""
-
-    images = ImageMnistT10k
-    splits = ImageMnistT10k.splits
-
-
-@register_problem("image_cifar10_gen")
-class ImageCifar10Gen(ClassToImage):
-    """Generates small photographs (CIFAR-10): 3,072 intensities from a class."""
-
-    images = ImageCifar10
-
-
-@register_problem("image_cifar10_plain_gen")
-class ImageCifar10PlainGen(ClassToImage):
-    """Generates small photographs (CIFAR-10) without inputs: 3,072 intensities."""
-
-    images = ImageCifar10
-    text_features = (TARGETS,)
 
 
 SIDE, DIGIT_SIDE = 28, 14
@@ -243,27 +205,33 @@ class MovingMnistNext(ClassToImage):
             yield {INPUTS: clip[:-1], TARGETS: intensities_text(clip[-1])}
 
 
-@register_problem
-class VideoMovingMnistClass(MovingMnistClass):
-    """Which digit moves in a clip, and in which direction it starts (Moving MNIST, 60,000 clips)."""
+_T10K = {"images": ImageMnistT10k, "splits": ImageMnistT10k.splits}
+_PROBLEMS: tuple[tuple[str, str, type[Problem], dict[str, Any]], ...] = (
+    ("image_mnist_gen", "Generates handwritten digits (MNIST): 784 intensities from a digit.",
+     ClassToImage, {"images": ImageMnist}),
+    ("image_mnist_plain_gen", "Generates handwritten digits (MNIST) without inputs: 784 intensities.",
+     ClassToImage, {"images": ImageMnist, "text_features": (TARGETS,)}),
+    ("image_mnist_t10k_gen",
+     "Generates handwritten digits, with only MNIST's 10,000 test images: 784 intensities from a digit.",
+     ClassToImage, _T10K),
+    ("image_cifar10_gen", "Generates small photographs (CIFAR-10): 3,072 intensities from a class.",
+     ClassToImage, {"images": ImageCifar10}),
+    ("image_cifar10_plain_gen", "Generates small photographs (CIFAR-10) without inputs: 3,072 intensities.",
+     ClassToImage, {"images": ImageCifar10, "text_features": (TARGETS,)}),
+    ("video_moving_mnist_class",
+     "Which digit moves in a clip, and in which direction it starts (Moving MNIST, 60,000 clips).",
+     MovingMnistClass, {}),
+    ("video_moving_mnist_t10k_class",
+     "Which digit moves in a clip, and in which direction it starts (Moving MNIST, only MNIST's 10,000 test images).",
+     MovingMnistClass, _T10K),
+    ("video_moving_mnist_next",
+     "The next frame of a clip of a moving digit (Moving MNIST, 60,000 clips): 784 intensities from 4 frames.",
+     MovingMnistNext, {}),
+    ("video_moving_mnist_t10k_next",
+     "The next frame of a clip of a moving digit (only MNIST's 10,000 test images): 784 intensities from 4 frames.",
+     MovingMnistNext, _T10K),
+)  # fmt: skip
+"""Name, summary, base class and attributes of each."""
 
-
-@register_problem("video_moving_mnist_t10k_class")
-class VideoMovingMnistT10kClass(MovingMnistClass):
-    """Which digit moves in a clip, and in which direction it starts (Moving MNIST, only MNIST's 10,000 test images)."""
-
-    images = ImageMnistT10k
-    splits = ImageMnistT10k.splits
-
-
-@register_problem
-class VideoMovingMnistNext(MovingMnistNext):
-    """The next frame of a clip of a moving digit (Moving MNIST, 60,000 clips): 784 intensities from 4 frames."""
-
-
-@register_problem("video_moving_mnist_t10k_next")
-class VideoMovingMnistT10kNext(MovingMnistNext):
-    """The next frame of a clip of a moving digit (only MNIST's 10,000 test images): 784 intensities from 4 frames."""
-
-    images = ImageMnistT10k
-    splits = ImageMnistT10k.splits
+for _name, _summary, _base, _attributes in _PROBLEMS:
+    register_problem(_name)(subclass(_base, _name, _summary, __name__, **_attributes))

@@ -25,7 +25,7 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -129,36 +129,16 @@ def _instead(source: Source) -> str:
     return f"; or unpack the corpus's archives, which make a folder {_FOLDER}, in {source.tmp_dir}"
 
 
-@register_problem
-class LibrispeechClean(Librispeech):
-    """English read from books, the clean parts (LibriSpeech, 460 hours)."""
-
-    parts = _CLEAN
-
-
-@register_problem
-class LibrispeechCleanSmall(Librispeech):
-    """English read from books, the first of the clean parts (LibriSpeech, 100 hours)."""
-
-    parts = {**_CLEAN, TRAIN: ("train-clean-100",)}
-
-
-@register_problem
-class LibrispeechNoisy(Librispeech):
-    """English read from books, the noisier parts (LibriSpeech, 500 hours)."""
-
-    parts = _NOISY
-
-
-@register_problem
-class LibrispeechTrainFullTestClean(Librispeech):
-    """English read from books (LibriSpeech, 960 hours), evaluated on the clean parts."""
-
-    parts = {**_CLEAN, TRAIN: Librispeech.parts[TRAIN]}
-
-
-@register_problem
-class LibrispeechTrainFullTestOther(Librispeech):
-    """English read from books (LibriSpeech, 960 hours), evaluated on the noisier parts."""
-
-    parts = {**_NOISY, TRAIN: Librispeech.parts[TRAIN]}
+_TRAIN = {TRAIN: Librispeech.parts[TRAIN]}
+for _name, _summary, _parts in (
+    ("clean", "English read from books, the clean parts (LibriSpeech, 460 hours).", _CLEAN),
+    ("clean_small", "English read from books, the first of the clean parts (LibriSpeech, 100 hours).",
+     {**_CLEAN, TRAIN: ("train-clean-100",)}),
+    ("noisy", "English read from books, the noisier parts (LibriSpeech, 500 hours).", _NOISY),
+    ("train_full_test_clean", "English read from books (LibriSpeech, 960 hours), evaluated on the clean parts.",
+     {**_CLEAN, **_TRAIN}),
+    ("train_full_test_other", "English read from books (LibriSpeech, 960 hours), evaluated on the noisier parts.",
+     {**_NOISY, **_TRAIN}),
+):  # fmt: skip
+    _name = f"librispeech_{_name}"
+    register_problem(_name)(subclass(Librispeech, _name, _summary, __name__, parts=_parts))

@@ -62,7 +62,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import read_lines
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.split_files import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
@@ -144,36 +144,16 @@ def locate(folder: Path, name: str) -> Path | None:
     return None
 
 
-_FILE_STEMS = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
-
-
-def _files(source: str, target: str) -> dict[str, tuple[str, str]]:
-    return {split: (f"{stem}.{source}.gz", f"{stem}.{target}.gz") for split, stem in _FILE_STEMS.items()}
-
-
-class Multi30k(TranslationFiles):
-    """Base class of the language pairs of Multi30k."""
-
-    home = "https://github.com/multi30k/dataset (data/task1/raw)"
-    vocab_size = 8000
-    """Measured on the English and German training text: of 8,000 pieces, one in seven occurs less than ten times; of
-    16,000, two in three, and these shorten the text by no more than 6 %."""
-
-
-@register_problem
-class TranslateEndeMulti30k(Multi30k):
-    """Descriptions of photographs, English to German (Multi30k, 29,000 pairs)."""
-
-    source_language, target_language = "en", "de"
-    split_files = _files("en", "de")
-
-
-@register_problem
-class TranslateEnfrMulti30k(Multi30k):
-    """Descriptions of photographs, English to French (Multi30k, 29,000 pairs)."""
-
-    source_language, target_language = "en", "fr"
-    split_files = _files("en", "fr")
+def _multi30k(target: str) -> dict[str, Any]:
+    stems = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
+    return {
+        "target_language": target,
+        "split_files": {split: (f"{stem}.en.gz", f"{stem}.{target}.gz") for split, stem in stems.items()},
+        "home": "https://github.com/multi30k/dataset (data/task1/raw)",
+        # Of 8,000 pieces, one in seven occurs less than ten times in the English and German training text; of 16,000,
+        # two in three, and these shorten the text by no more than 6 %.
+        "vocab_size": 8000,
+    }
 
 
 _STANFORD = "https://nlp.stanford.edu/projects/nmt/ (IWSLT'15 English-Vietnamese)"
@@ -213,6 +193,10 @@ _PIECES_32K: dict[str, Any] = {"vocab_size": 2**15}
 _BYTES: dict[str, Any] = {"vocab_kind": "byte", "max_length": 1024}
 
 _PROBLEMS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("translate_ende_multi30k", "Descriptions of photographs, English to German (Multi30k, 29,000 pairs).",
+     _multi30k("de")),
+    ("translate_enfr_multi30k", "Descriptions of photographs, English to French (Multi30k, 29,000 pairs).",
+     _multi30k("fr")),
     ("translate_envi_iwslt32k", "TED talks, English to Vietnamese (IWSLT'15, 133,000 pairs, 32k pieces).",
      _VIETNAMESE | _PIECES_32K),
     ("translate_enid_iwslt32k", "TED talks and news, English to Indonesian (IWSLT'17, 133,000 pairs, 32k pieces).",
@@ -223,8 +207,8 @@ _PROBLEMS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Name, summary and attributes of each."""
 
 for _name, _summary, _attributes in _PROBLEMS:
-    _attributes = {"__doc__": _summary, "__module__": __name__, "source_language": "en", **_attributes}
-    register_problem(_name)(type(_name, (TranslationFiles,), _attributes))
+    _attributes = {"source_language": "en", **_attributes}
+    register_problem(_name)(subclass(TranslationFiles, _name, _summary, __name__, **_attributes))
 
 
 PHRASES = Path(__file__).parent / "number_phrases"

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line, read_lines
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.tfds import count_tfds_shards, read_tfds
 from t2t.problems.translation import TranslationFiles, locate
@@ -125,14 +125,12 @@ def _register(pair: _Pair, vocabulary: str) -> None:
     else:
         name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
     attributes = {
-        "__doc__": summary,
-        "__module__": __name__,
         "target_language": pair.code,
         "dataset": f"wmt{pair.year % 100}_translate/{pair.code}-en",
         **({} if pair.shared else {"shared_vocabulary": False}),
         **attributes,
     }
-    register_problem(name)(type(name, (WmtTranslation,), attributes))
+    register_problem(name)(subclass(WmtTranslation, name, summary, __name__, **attributes))
 
 
 for _pair in _PAIRS:

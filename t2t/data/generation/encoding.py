@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, FeatureColumn, cut, first_not_finite, pack, repeat
+from t2t.data.generation.tally import JSON, WITH_TABS, SampleCounts
 from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
 from t2t.features.audio import Audio
@@ -23,9 +24,6 @@ from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
-
-WITH_TABS, JSON = "with a TAB", "in braces like JSON"
-"""What `Chunk.odd` counts."""
 
 CHUNK = 1000
 """Samples per chunk, unless a problem or its features set `chunk_size`."""
@@ -40,22 +38,8 @@ class Chunk:
     """(samples passed in,) bool: False for those left out."""
     filtered: np.ndarray
     """(samples passed in,) bool: True for those that a filter dropped."""
-    repeated: int
-    """Number of extra copies of examples, made because of their weights."""
-    dropped: Counter
-    """Samples left out, by reason."""
-    ids: int
-    """Ids of text in all encoded examples, also in those left out; 0 outside the training split."""
-    lost: int
-    """Ids of text in the examples that are left out."""
-    cut: int
-    """Texts that were cut into several examples."""
-    odd: Counter
-    """Samples that a wrong file may have been given for, by what they look like."""
-    unknown: Counter
-    """Ids of unknown words, by feature."""
-    normalized: Counter
-    """Texts whose characters the vocabulary replaces, by feature."""
+    counts: SampleCounts
+    """Of these samples, except for those that were repaired."""
     texts: dict[str, list[str]]
     """The raw text of each text feature; empty for the training split."""
     altered: frozenset[str]
@@ -110,17 +94,16 @@ def encode_chunk(
             kept[numbers] = fit
     elif is_aligned:
         texts = _raw_texts(problem, features, samples)
-    unknown = _count_unknown(problem, columns)
-    normalized = _count_normalized(problem, [samples[number] for number in np.flatnonzero(kept)])
+    counts = SampleCounts(
+        read=len(samples), filtered=int(filtered.sum()), repeated=repeated, dropped=+dropped, ids=ids, lost=lost,
+        cut=int((columns[TARGETS].lengths > cut_length).sum()) if cut_length else 0, odd=_count_odd(problem, samples),
+        unknown=_count_unknown(problem, columns),
+        normalized=_count_normalized(problem, [samples[number] for number in np.flatnonzero(kept)]),
+    )  # fmt: skip
     altered = _altered_features(problem, texts, encoded)
-    count = 0
     if cut_length:
-        count = int((columns[TARGETS].lengths > cut_length).sum())
         columns = {TARGETS: cut(columns[TARGETS], cut_length)}
-    odd = _count_odd(problem, samples)
-    return Chunk(
-        columns, kept, filtered, repeated, +dropped, ids, lost, count, odd, unknown, normalized, texts, altered
-    )
+    return Chunk(columns, kept, filtered, counts, texts, altered)
 
 
 def _text_features(problem: Problem) -> tuple[str, ...]:

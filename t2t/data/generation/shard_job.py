@@ -6,10 +6,12 @@ the shard's files and, written last, a sealed record of them. A shard with a rec
 
 import contextlib
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_digests
 from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
@@ -25,7 +27,7 @@ from t2t.data.generation.plan import (
     written_whole,
 )
 from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
-from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, SplitTally, check_fit
+from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import ColumnTotals, FileRecord, PartRecord
 from t2t.problems.base import Problem
@@ -119,11 +121,42 @@ def generate_shard(
     return result
 
 
+class SplitTally:
+    """Counts samples as they are drawn and chunks as they are encoded.
+
+    An example that is dropped, or whose raw data is repaired, is unfit; it counts once, however many faults it has.
+    Iterate over the tally instead of the samples; the problem adds to `repaired` while it yields them.
+    """
+
+    def __init__(self, samples: Iterable[SampleRecord], repaired: Counter):
+        self._samples, self._repaired = samples, repaired
+        self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
+        self._counts = SampleCounts()
+
+    def __iter__(self) -> Iterator[SampleRecord]:
+        before = self._repaired.total()
+        for sample in self._samples:
+            now = self._repaired.total() if self._repaired else 0
+            self._is_repaired.append(now != before)
+            before = now
+            yield sample
+
+    def add(self, chunk: Chunk) -> None:
+        """Adds a chunk; call it in the order of the samples."""
+        is_repaired = np.array([self._is_repaired.popleft() for _ in chunk.kept], dtype=bool)
+        unfit = int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())
+        self._counts += dataclasses.replace(chunk.counts, unfit=unfit)
+
+    def counts(self) -> SampleCounts:
+        """Returns the counts so far."""
+        return dataclasses.replace(self._counts, repaired=dict(sorted(self._repaired.items())))
+
+
 def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
     for chunk in chunks:
         tally.add(chunk)
         yield chunk
-        progress(tally.read)
+        progress(tally.counts().read)
 
 
 def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:

@@ -2,19 +2,17 @@
 
 import dataclasses
 import logging
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
-import numpy as np
-
-from t2t.data.generation.encoding import JSON, WITH_TABS, Chunk
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Problem
-from t2t.problems.samples import SampleRecord
 
 log = logging.getLogger("t2t")
+
+WITH_TABS, JSON = "with a TAB", "in braces like JSON"
+"""What `SampleCounts.odd` counts."""
 
 WORTH_A_WARNING = 0.01
 """Share of unknown ids in a feature of a split at which generation warns."""
@@ -58,20 +56,9 @@ class SampleCounts:
 
     def __add__(self, other: "SampleCounts") -> "SampleCounts":
         """Returns the sums of both counts."""
-        return SampleCounts(
-            read=self.read + other.read,
-            unfit=self.unfit + other.unfit,
-            filtered=self.filtered + other.filtered,
-            repeated=self.repeated + other.repeated,
-            dropped=_sum(self.dropped, other.dropped),
-            ids=self.ids + other.ids,
-            lost=self.lost + other.lost,
-            cut=self.cut + other.cut,
-            odd=_sum(self.odd, other.odd),
-            repaired=_sum(self.repaired, other.repaired),
-            unknown=_sum(self.unknown, other.unknown),
-            normalized=_sum(self.normalized, other.normalized),
-        )
+        pairs = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in dataclasses.fields(self)}
+        sums = {name: _sum(*pair) if isinstance(pair[0], dict) else sum(pair) for name, pair in pairs.items()}
+        return SampleCounts(**sums)
 
     @property
     def judged(self) -> int:
@@ -92,57 +79,6 @@ class SampleCounts:
         if self.repeated:
             text += f"; {self.repeated:,} repeated by weight"
         return text + (f"; repaired: {_format_counts(self.repaired)}" if self.repaired else "")
-
-
-class SplitTally:
-    """Counts samples as they are drawn and chunks as they are encoded.
-
-    An example that is dropped, or whose raw data is repaired, is unfit; it counts once, however many faults it has.
-    Iterate over the tally instead of the samples; the problem adds to `repaired` while it yields them.
-    """
-
-    def __init__(self, samples: Iterable[SampleRecord], repaired: Counter):
-        self._samples, self._repaired = samples, repaired
-        self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
-        self.read = self._unfit = self._filtered = self._repeated = self._ids = self._lost = self._cut = 0
-        self._dropped: Counter = Counter()
-        self._odd: Counter = Counter()
-        self._unknown: Counter = Counter()
-        self._normalized: Counter = Counter()
-
-    def __iter__(self) -> Iterator[SampleRecord]:
-        before = self._repaired.total()
-        for sample in self._samples:
-            now = self._repaired.total() if self._repaired else 0
-            self._is_repaired.append(now != before)
-            before = now
-            yield sample
-
-    def add(self, chunk: Chunk) -> None:
-        """Adds a chunk; call it in the order of the samples."""
-        count = len(chunk.kept)
-        is_repaired = np.array([self._is_repaired.popleft() for _ in range(count)], dtype=bool)
-        self.read += count
-        self._unfit += int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())
-        self._filtered += int(chunk.filtered.sum())
-        self._repeated += chunk.repeated
-        self._ids += chunk.ids
-        self._lost += chunk.lost
-        self._cut += chunk.cut
-        self._odd += chunk.odd
-        self._dropped += chunk.dropped
-        self._unknown += chunk.unknown
-        self._normalized += chunk.normalized
-
-    def counts(self) -> SampleCounts:
-        """Returns the counts so far."""
-        counters = (self._dropped, self._repaired, self._unknown, self._normalized)
-        dropped, repaired, unknown, normalized = (dict(sorted(counter.items())) for counter in counters)
-        return SampleCounts(
-            read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
-            dropped=dropped, ids=self._ids, lost=self._lost, cut=self._cut, repaired=repaired, unknown=unknown,
-            normalized=normalized, odd=dict(sorted(self._odd.items())),
-        )  # fmt: skip
 
 
 def check_fit(problem: Problem, counts: SampleCounts, when: str = "", cure: str = "") -> None:

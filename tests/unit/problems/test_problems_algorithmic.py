@@ -165,7 +165,7 @@ def test_the_separator_is_a_word_of_its_own(base):
 def test_each_has_a_summary_of_its_own_and_metrics_that_rank_by_exact_match():
     summaries = {PROBLEMS.entry(name).summary for name in ALL_NAMES}
     assert len(summaries) == len(ALL_NAMES)
-    assert PROBLEMS.get("algorithmic_sort_problem") is algorithmic.AlgorithmicSortDecimal40
+    assert PROBLEMS.get("algorithmic_sort_problem") is PROBLEMS.get("algorithmic_sort_decimal40")
     assert {PROBLEMS.get(name).metrics for name in ALL_NAMES} == {("accuracy_per_sequence", "accuracy")}
 
 
