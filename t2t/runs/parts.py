@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t.data.generation.tally import report_normalized
-from t2t.data.reading.batch_arrays import Features, extreme_batches
+from t2t.data.reading.batch_arrays import Arrays, extreme_batches
 from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, shares_by_size
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
@@ -40,7 +40,7 @@ class TrainedProblem:
     batches: TrainingBatches
     best_metric: str
 
-    def warm_up_batches(self, every_shape: bool = False) -> list[Features]:
+    def warm_up_batches(self, every_shape: bool = False) -> list[Arrays]:
         """Returns dummy batches of the extreme shapes of training, the longest and the most rows.
 
         With `every_shape`, one of every fixed shape, the largest first.
