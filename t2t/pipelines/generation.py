@@ -18,7 +18,7 @@ from typing import Any
 from t2t.data.generation.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
 from t2t.data.generation.duplicates import digest_folder, digest_shard, find_duplicates
 from t2t.data.generation.generate import ReadingProgress, finish, kept_where_useful, open_plan
-from t2t.data.generation.plan import WORK, GenerationPlan, describe_differences, identify
+from t2t.data.generation.plan import WORK, GenerationJob, GenerationPlan, describe_differences, identify
 from t2t.data.generation.shard_job import generate_shard, shard_folder
 from t2t.data.manifest import Manifest
 from t2t.errors import UserError
@@ -66,8 +66,8 @@ class ShardTask:
         """Errors of workers."""
         return Failures(self.folder / WORK / "failures")
 
-    def open(self) -> Problem:
-        """Returns the problem.
+    def open(self) -> GenerationJob:
+        """Returns the job.
 
         Raises:
             UserError: it would make different data here than planned.
@@ -80,7 +80,7 @@ class ShardTask:
                 f"a worker would make other data of problem {problem.name} than the command that started it "
                 f"({differing}); give all machines the same code and raw files"
             )
-        return problem
+        return GenerationJob(self.plan, problem, self.folder, self.tmp_dir)
 
 
 class MakeShards(ShardTask):
@@ -96,9 +96,9 @@ class MakeShards(ShardTask):
         """Number of shards of all splits."""
         return len(self.places)
 
-    def run(self, opened: Problem, element: int) -> dict[str, int]:
+    def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
-        result = generate_shard(self.plan, opened, *self.places[element], self.folder, self.tmp_dir)
+        result = generate_shard(opened, *self.places[element])
         dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
         repaired = {f"repaired: {what}": count for what, count in result.counts.repaired.items()}
         return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **repaired}
@@ -116,9 +116,9 @@ class DigestShards(ShardTask):
         """Number of shards of the training split."""
         return self.plan.shards[TRAIN]
 
-    def run(self, opened: Problem, element: int) -> dict[str, int]:
+    def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Computes the digests of a shard, see `digest_shard`."""
-        return {"samples digested": digest_shard(self.plan, opened, element, self.folder, self.tmp_dir).samples}
+        return {"samples digested": digest_shard(opened, element).samples}
 
     def is_done(self, element: int) -> bool:
         """Returns whether the folder of the digests exists."""

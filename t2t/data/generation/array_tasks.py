@@ -27,7 +27,14 @@ from t2t.data.generation.data_folder import (
 )
 from t2t.data.generation.duplicates import digest_folder, find_duplicates, missing_digests
 from t2t.data.generation.generate import finish, open_plan, working
-from t2t.data.generation.plan import DataIdentity, GenerationPlan, describe_differences, identify, read_plan
+from t2t.data.generation.plan import (
+    DataIdentity,
+    GenerationJob,
+    GenerationPlan,
+    describe_differences,
+    identify,
+    read_plan,
+)
 from t2t.data.generation.shard_job import digest_shards, make_shards, shard_folder
 from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import Manifest
@@ -98,34 +105,29 @@ def generate_part(
         if plan is None:
             return
         partial, mine = partial_folder(folder), plan.every_shard()[task::tasks]
+        job = GenerationJob(plan, problem, partial, tmp_dir)
         log.info("task %d of %d: %d of %d shards", task, tasks, len(mine), len(plan.every_shard()))
         for split in plan.order:
             shards = [shard for name, shard in mine if name == split]
-            if split == TRAIN and not _find_duplicates(plan, problem, folder, shards, tmp_dir, pool, show):
+            if split == TRAIN and not _find_duplicates(job, folder, shards, pool, show):
                 return
-            make_shards(plan, problem, split, shards, partial, tmp_dir, pool, show)
+            make_shards(job, split, shards, pool, show)
             publish_shards([shard_folder(partial, split, shard) for shard in shards])
     log.info("task %d of %d: finished; after the last task, give --merge in place of --shard", task, tasks)
 
 
 def _find_duplicates(
-    plan: GenerationPlan,
-    problem: Problem,
-    folder: Path,
-    shards: Sequence[int],
-    tmp_dir: Path,
-    pool: WorkerPool,
-    show: Callable[[str, int], None],
+    job: GenerationJob, folder: Path, shards: Sequence[int], pool: WorkerPool, show: Callable[[str, int], None]
 ) -> bool:
     """Writes the digests of a task's shards; finds the duplicates once the digests of all shards exist.
 
     Returns:
         Whether the training split can be made: duplicates are known, or need not be found.
     """
-    if problem.duplicate_key() is None:
+    if job.problem.duplicate_key() is None:
         return True
-    partial = partial_folder(folder)
-    digest_shards(plan, problem, shards, partial, tmp_dir, pool, show)
+    plan, partial = job.plan, job.folder
+    digest_shards(job, shards, pool, show)
     publish_shards([digest_folder(partial, shard) for shard in shards])
     fetch_digests(partial)
     if missing := len(missing_digests(plan, partial)):

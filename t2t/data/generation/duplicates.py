@@ -19,12 +19,9 @@ import numpy as np
 from t2t.data.generation.encoding import chunks_of
 from t2t.data.generation.plan import (
     WORK,
+    GenerationJob,
     GenerationPlan,
-    errors_of_shard,
-    open_problem,
     read_finished,
-    read_same_plan,
-    shard_source,
     write_work_record,
     written_whole,
 )
@@ -86,17 +83,15 @@ def duplicates_folder(folder: Path) -> Path:
     return folder / WORK / "duplicates"
 
 
-def mark_samples(
-    samples: Iterator[SampleRecord], plan: GenerationPlan, problem: Problem, folder: Path, shard: int
-) -> Iterator[SampleRecord]:
+def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int) -> Iterator[SampleRecord]:
     """Yields the training samples of a shard; `dropped` of each is the reason to leave it out, or None.
 
     Raises:
         UserError: duplicates have not been looked for, or the number of samples has changed since then.
     """
-    key = problem.duplicate_key()
-    own = read_finished(DigestRecord, plan, digest_folder(folder, shard))
-    common = read_finished(DuplicatesRecord, plan, duplicates_folder(folder))
+    problem, folder, key = job.problem, job.folder, job.problem.duplicate_key()
+    own = read_finished(DigestRecord, job.plan, digest_folder(folder, shard))
+    common = read_finished(DuplicatesRecord, job.plan, duplicates_folder(folder))
     if key is None or own is None or common is None:
         raise UserError(f"{folder}: duplicates among the samples have not been looked for; run the same command again")
     first = sum(common.samples[:shard])
@@ -163,11 +158,8 @@ def judge_samples(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator
 
 
 def digest_shard(
-    plan: GenerationPlan,
-    problem: Problem,
+    job: GenerationJob,
     shard: int,
-    folder: Path,
-    tmp_dir: Path,
     *,
     judge: Judge | None = None,
     progress: Callable[[int], None] = lambda read: None,
@@ -175,11 +167,8 @@ def digest_shard(
     """Writes the digests of a shard of the training split, unless they exist.
 
     Args:
-        plan: of the generation.
-        problem: what is generated; it is not changed.
+        job: of the generation.
         shard: its number, from 0.
-        folder: in which data is generated; it holds the plan and the vocabularies.
-        tmp_dir: folder of raw files.
         judge: judges the samples; None to judge in this process.
         progress: called now and then with the number of samples read.
 
@@ -187,19 +176,17 @@ def digest_shard(
         UserError: a sample is wrong, raw files are missing, or another process makes the same digests.
         MachineError: the disk is full, or the place is not writable.
     """
-    place = digest_folder(folder, shard)
-    if (finished := read_finished(DigestRecord, plan, place)) is not None:
+    path = digest_folder(job.folder, shard)
+    if (finished := read_finished(DigestRecord, job.plan, path)) is not None:
         return finished
-    read_same_plan(folder, plan.fingerprint)
-    problem = open_problem(plan, problem, folder)
+    problem = job.open_problem()
     judge = judge or functools.partial(judge_samples, problem)
-    with errors_of_shard(plan, TRAIN, shard), written_whole(place) as written:
-        source = shard_source(plan, TRAIN, shard, folder, tmp_dir)
+    with job.errors_of(TRAIN, shard), written_whole(path) as written:
         with contextlib.closing(_DigestWriter(written, problem)) as writer:
-            for chunk in judge(samples_of(problem, TRAIN, source)):
+            for chunk in judge(samples_of(problem, TRAIN, job.source(TRAIN, shard))):
                 writer.add(chunk)
                 progress(writer.samples)
-            record = writer.finish(plan)
+            record = writer.finish(job.plan)
         write_work_record(written, record)
     return record
 

@@ -32,6 +32,7 @@ from t2t.data.generation.merging import check_split, merge_shards
 from t2t.data.generation.plan import (
     WORK,
     DataIdentity,
+    GenerationJob,
     GenerationPlan,
     count_shards,
     describe_differences,
@@ -108,12 +109,13 @@ def generate(
             partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed, most_examples, most_bytes)
             with kept_where_useful(partial):
                 plan = open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
+                job = GenerationJob(plan, problem, partial, tmp_dir)
                 for split in plan.order:
                     every = range(plan.shards[split])
                     if split == TRAIN and problem.duplicate_key() is not None:
-                        digest_shards(plan, problem, every, partial, tmp_dir, pool, show)
+                        digest_shards(job, every, pool, show)
                         find_duplicates(plan, partial)
-                    check_split(problem, split, make_shards(plan, problem, split, every, partial, tmp_dir, pool, show))
+                    check_split(problem, split, make_shards(job, split, every, pool, show))
                 return finish(plan, problem, partial, folder)
 
 

@@ -195,17 +195,40 @@ def seed_of(seed: int, use: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{use}".encode()).digest()[:8], "big")
 
 
-def open_problem(plan: GenerationPlan, problem: Problem, folder: Path) -> Problem:
-    """Returns a copy of a problem that has the vocabularies of the plan."""
-    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
+@dataclasses.dataclass(frozen=True)
+class GenerationJob:
+    """What every process needs that makes shards of a generation."""
 
+    plan: GenerationPlan
+    problem: Problem
+    """What is generated; it is not changed."""
+    folder: Path
+    """In which data is generated; it holds the plan and the vocabularies."""
+    tmp_dir: Path
+    """Folder of raw files."""
 
-def shard_source(plan: GenerationPlan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
-    """Returns the source of a shard's samples."""
-    shards = plan.shards[split]
-    use = split if shards == 1 else f"{split}/{shard}"
-    rng = random.Random(seed_of(plan.identity.seed, use))
-    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK, data_dir=folder.parent)
+    def open_problem(self) -> Problem:
+        """Returns a copy of the problem that has the vocabularies; raises as `read_same_plan`."""
+        read_same_plan(self.folder, self.plan.fingerprint)
+        return copy.copy(self.problem).with_encoders(read_encoders(self.folder, self.plan.vocabularies, REMEDY))
+
+    def source(self, split: str, shard: int) -> Source:
+        """Returns the source of a shard's samples."""
+        shards = self.plan.shards[split]
+        use = split if shards == 1 else f"{split}/{shard}"
+        rng = random.Random(seed_of(self.plan.identity.seed, use))
+        work_dir = self.folder / WORK
+        return Source(self.tmp_dir, rng, shard=shard, shards=shards, work_dir=work_dir, data_dir=self.folder.parent)
+
+    @contextlib.contextmanager
+    def errors_of(self, split: str, shard: int) -> Iterator[None]:
+        """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
+        try:
+            yield
+        except UserError as error:
+            if self.plan.shards[split] == 1:
+                raise
+            raise UserError(f"split {split!r}, shard {shard} of {self.plan.shards[split]:,}: {error}") from error
 
 
 def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
@@ -217,17 +240,6 @@ def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
             f"generates other data there; run the same command again"
         )
     return found
-
-
-@contextlib.contextmanager
-def errors_of_shard(plan: GenerationPlan, split: str, shard: int) -> Iterator[None]:
-    """Adds the shard to the messages of errors if a split has several: samples are counted within the shard."""
-    try:
-        yield
-    except UserError as error:
-        if plan.shards[split] == 1:
-            raise
-        raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
 
 
 RECORD_NAME = "record.json"

@@ -17,12 +17,10 @@ from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_d
 from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
 from t2t.data.generation.plan import (
     WORK,
+    GenerationJob,
     GenerationPlan,
-    errors_of_shard,
-    open_problem,
     read_finished,
     read_same_plan,
-    shard_source,
     write_work_record,
     written_whole,
 )
@@ -73,12 +71,9 @@ def finished_shard(plan: GenerationPlan, folder: Path, split: str, shard: int) -
 
 
 def generate_shard(
-    plan: GenerationPlan,
-    problem: Problem,
+    job: GenerationJob,
     split: str,
     shard: int,
-    folder: Path,
-    tmp_dir: Path,
     *,
     encode: Encode | None = None,
     progress: Callable[[int], None] = lambda read: None,
@@ -86,12 +81,9 @@ def generate_shard(
     """Makes one shard, unless it is finished; its bytes depend on the plan, the split and the number alone.
 
     Args:
-        plan: of the generation.
-        problem: what is generated; it is not changed.
+        job: of the generation.
         split: one of the plan's.
         shard: its number, from 0.
-        folder: in which data is generated; it holds the plan and the vocabularies.
-        tmp_dir: folder of raw files.
         encode: encodes the samples; None to encode in this process.
         progress: called now and then with the number of samples read.
 
@@ -99,18 +91,16 @@ def generate_shard(
         UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
         MachineError: the disk is full, or the place is not writable.
     """
-    if (finished := finished_shard(plan, folder, split, shard)) is not None:
+    plan = job.plan
+    if (finished := finished_shard(plan, job.folder, split, shard)) is not None:
         return finished
-    read_same_plan(folder, plan.fingerprint)
-    vocabularies = StoredVocabularies(folder, plan.vocabularies)
-    problem = open_problem(plan, problem, folder)
-    encode = encode or ChunkEncoder(problem).encode
-    place = shard_folder(folder, split, shard)
-    with errors_of_shard(plan, split, shard), written_whole(place) as written:
-        source = shard_source(plan, split, shard, folder, tmp_dir)
+    problem = job.open_problem()
+    encode, vocabularies = encode or ChunkEncoder(problem).encode, StoredVocabularies(job.folder, plan.vocabularies)
+    with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
+        source = job.source(split, shard)
         samples = samples_of(problem, split, source)
         if split == TRAIN and problem.duplicate_key() is not None:
-            samples = mark_samples(samples, plan, problem, folder, shard)
+            samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
         tally = SplitTally(samples, source.tally)
         chunks = _counted(encode(tally, split, vocabularies), tally, progress)
         if split == TRAIN and plan.shards[split] == 1:
@@ -183,24 +173,14 @@ def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], wri
 
 
 def make_shards(
-    plan: GenerationPlan,
-    problem: Problem,
-    split: str,
-    shards: Sequence[int],
-    folder: Path,
-    tmp_dir: Path,
-    pool: WorkerPool,
-    progress: Callable[[str, int], None],
+    job: GenerationJob, split: str, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> list[ShardResult]:
     """Makes those of some shards of a split that are not finished; returns the records of all, in order.
 
     Args:
-        plan: of the generation.
-        problem: what is generated.
+        job: of the generation.
         split: one of the plan's.
         shards: their numbers.
-        folder: in which data is generated.
-        tmp_dir: folder of raw files.
         pool: worker processes; their number does not affect the result.
         progress: called with the split and the number of its samples read.
 
@@ -208,23 +188,21 @@ def make_shards(
         UserError: see `generate_shard`; or most training examples of the first shards are unfit.
         MachineError: a process died, or as `generate_shard`.
     """
+    plan, folder = job.plan, job.folder
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
     is_judged = split == TRAIN and len(shards) == plan.shards[split]
-    beginnings = _Beginnings(problem, shards[:-1] if is_judged else [])
+    beginnings = _Beginnings(job.problem, shards[:-1] if is_judged else [])
     beginnings.check(results)
     missing = [shard for shard in shards if shard not in results]
     done = sum(result.counts.read for result in results.values())
     if pool.processes == 1 or len(missing) < pool.processes:
         made: Iterator[ShardResult] = (
-            generate_shard(
-                plan, problem, split, shard, folder, tmp_dir,
-                encode=pool.encode, progress=lambda read: progress(split, done + read),
-            )
+            generate_shard(job, split, shard, encode=pool.encode, progress=lambda read: progress(split, done + read))
             for shard in missing
-        )  # fmt: skip
+        )
     else:
         before = done
-        calls = [(plan.fingerprint, split, shard, folder, tmp_dir) for shard in missing]
+        calls = [(plan.fingerprint, folder, job.tmp_dir, split, shard) for shard in missing]
         made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
     for result in made:
         results[result.shard] = result
@@ -234,16 +212,10 @@ def make_shards(
 
 
 def digest_shards(
-    plan: GenerationPlan,
-    problem: Problem,
-    shards: Sequence[int],
-    folder: Path,
-    tmp_dir: Path,
-    pool: WorkerPool,
-    progress: Callable[[str, int], None],
+    job: GenerationJob, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> None:
     """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
-    missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
+    missing = [shard for shard in missing_digests(job.plan, job.folder) if shard in shards]
     done = 0
 
     def tell(read: int) -> None:
@@ -251,9 +223,10 @@ def digest_shards(
 
     if pool.processes == 1 or len(missing) < pool.processes:
         for shard in missing:
-            done += digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell).samples
+            done += digest_shard(job, shard, judge=pool.judge, progress=tell).samples
     else:
-        list(pool.run_each(_digest_shard, [(plan.fingerprint, shard, folder, tmp_dir) for shard in missing], tell))
+        calls = [(job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in missing]
+        list(pool.run_each(_digest_shard, calls, tell))
 
 
 class _Beginnings:
@@ -270,20 +243,22 @@ class _Beginnings:
                 check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
 
 
+# The following is called in a worker. The plan, sent with each call, could cost more than its shard.
 def _generate_shard(
     problem: Problem,
     fingerprint: str,
-    split: str,
-    shard: int,
     folder: Path,
     tmp_dir: Path,
+    split: str,
+    shard: int,
     progress: Callable[[int], None],
 ) -> ShardResult:
-    plan = read_same_plan(folder, fingerprint)  # which, sent with each call, could cost more than its shard
-    return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
+    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
+    return generate_shard(job, split, shard, progress=progress)
 
 
 def _digest_shard(
-    problem: Problem, fingerprint: str, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
+    problem: Problem, fingerprint: str, folder: Path, tmp_dir: Path, shard: int, progress: Callable[[int], None]
 ) -> None:
-    digest_shard(read_same_plan(folder, fingerprint), problem, shard, folder, tmp_dir, progress=progress)
+    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
+    digest_shard(job, shard, progress=progress)

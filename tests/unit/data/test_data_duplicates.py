@@ -12,7 +12,7 @@ from t2t.data.generation.array_tasks import generate_part, merge
 from t2t.data.generation.data_folder import partial_folder
 from t2t.data.generation.duplicates import mark_samples
 from t2t.data.generation.generate import generate
-from t2t.data.generation.plan import read_plan
+from t2t.data.generation.plan import GenerationJob, read_plan
 from t2t.data.manifest import read_manifest
 from t2t.errors import MachineError
 from t2t.problems.text_problems import Text2Text
@@ -117,7 +117,7 @@ def test_merging_says_what_is_missing_after_the_first_array_job(pairs, tmp_path)
     with refused(partial, "'train',"):
         duplicates.find_duplicates(plan, partial)
     with refused(partial):
-        next(mark_samples(iter([]), plan, problem, partial, 0))
+        next(mark_samples(iter([]), GenerationJob(plan, problem, partial, tmp_path), 0))
 
 
 def test_what_another_filter_drops_makes_no_later_sample_a_duplicate(tmp_path):
