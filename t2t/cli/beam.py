@@ -28,7 +28,7 @@ def checked_beam_options(values: flags.FlagValues) -> str:
     """
     if values.beam_options:
         with needs_extra("beam", "--beam_options"):
-            from t2t.pipelines.options import parse_beam_options
+            from t2t.pipelines.pipeline import parse_beam_options
         parse_beam_options(values.beam_options)
     return values.beam_options
 

@@ -41,7 +41,7 @@ class FileRecord:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PartRecord:
+class SplitPart:
     """Consecutive examples of a split: for each feature a file of values and a file of offsets into it."""
 
     examples: int
@@ -69,7 +69,7 @@ class SplitRecord:
 
     examples: int
     columns: dict[str, ColumnTotals]
-    shards: list[PartRecord]
+    shards: list[SplitPart]
     """Its parts; files of all versions have them under this name."""
     dropped: dict[str, int]
     """Examples left out, by reason."""

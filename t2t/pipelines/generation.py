@@ -25,7 +25,7 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.task import Failures
+from t2t.pipelines.pipeline import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig

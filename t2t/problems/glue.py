@@ -11,13 +11,13 @@ Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (
 Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import Problem, Sample, Source, subclass
 from t2t.problems.text_problems import Text2Class
-from t2t.problems.tfds import FOLDER, read_tfds
+from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -25,7 +25,7 @@ SEPARATOR = " ||| "
 """Between two texts."""
 
 
-class Glue(Text2Class):
+class Glue(TfdsProblem, Text2Class):
     """Base class of all tasks."""
 
     vocab_size = 2**13
@@ -34,21 +34,20 @@ class Glue(Text2Class):
     sides: ClassVar[Sequence[str]] = ("sentence1", "sentence2")
     """Names of the texts in TensorFlow Datasets."""
     dev_split: ClassVar[str] = "validation"
+    shards = Problem.shards
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the texts of a split."""
-        self.check_split(split)
-        for example in read_tfds(self.name, self.dataset, {TRAIN: "train", DEV: self.dev_split}[split], source):
-            texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
-            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._dataset, cls._tfds_splits = cls.dataset, {TRAIN: "train", DEV: cls.dev_split}
+
+    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+        """Returns the texts of an example and their class."""
+        texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
+        return [{INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}]
 
     def label_of(self, value: Any) -> str:
         """Converts a label of TensorFlow Datasets to the name of its class."""
         return self.class_labels[int(value)]
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
 
 
 @register_problem

@@ -31,7 +31,7 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.hparams.field import param
 from t2t.problems.archives import find_first_existing
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
 from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
@@ -127,48 +127,6 @@ class Wikitext(Text2Self):
         return find_first_existing(tmp_dir, self._names(split))
 
 
-@register_problem("languagemodel_wikitext2")
-class LanguagemodelWikitext2(Wikitext):
-    """Articles of Wikipedia (WikiText-2, 2 million words of 33,276)."""
-
-    folder = "wikitext-2"
-    vocab_size = 33_279
-    """Its 33,276 words, and the ids of padding, end of sequence and unknown words."""
-
-
-@register_problem("languagemodel_wikitext103")
-class LanguagemodelWikitext103(Wikitext):
-    """Articles of Wikipedia (WikiText-103, 103 million words of 267,733)."""
-
-    folder = "wikitext-103"
-    vocab_size = 267_736
-
-
-@register_problem("languagemodel_wikitext103_characters")
-class LanguagemodelWikitext103Characters(Wikitext):
-    """Articles of Wikipedia (WikiText-103, 540 million bytes)."""
-
-    folder, vocab_size = LanguagemodelWikitext103.folder, LanguagemodelWikitext103.vocab_size
-    vocab_kind, max_length = "byte", 4096
-
-
-@register_problem("languagemodel_ptb10k")
-class LanguagemodelPtb10k(Wikitext):
-    """Sentences of the Wall Street Journal (Penn Treebank, 0.9 million words of 10,000)."""
-
-    folder = "simple-examples/data"
-    files = ("{folder}/ptb.{word}.txt", "ptb.{word}.txt")
-    vocab_size = 10_001
-    """Its 9,998 words, and the ids of padding, end of sequence and unknown words."""
-
-
-@register_problem("languagemodel_ptb_characters")
-class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
-    """Sentences of the Wall Street Journal (Penn Treebank, 5 million bytes)."""
-
-    vocab_kind = "byte"
-
-
 @register_problem("languagemodel_lm1b32k")
 class LanguagemodelLm1b32k(Text2Self):
     """Sentences of news (One Billion Word, 30 million sentences, 32k pieces)."""
@@ -218,15 +176,27 @@ class LanguagemodelLm1b32k(Text2Self):
         return sorted((Path(tmp_dir) / _LM1B / folder).glob(pattern))
 
 
-@register_problem("languagemodel_lm1b8k")
-class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
-    """Sentences of news (One Billion Word, 30 million sentences, 8k pieces)."""
+_WIKITEXT103: dict[str, Any] = {"folder": "wikitext-103", "vocab_size": 267_736}
+_PTB: dict[str, Any] = {
+    "folder": "simple-examples/data", "files": ("{folder}/ptb.{word}.txt", "ptb.{word}.txt"), "vocab_size": 10_001,
+}  # fmt: skip
+_PROBLEMS: tuple[tuple[str, str, type[Text2Self], dict[str, Any]], ...] = (
+    ("wikitext2", "Articles of Wikipedia (WikiText-2, 2 million words of 33,276).",
+     Wikitext, {"folder": "wikitext-2", "vocab_size": 33_279}),
+    ("wikitext103", "Articles of Wikipedia (WikiText-103, 103 million words of 267,733).", Wikitext, _WIKITEXT103),
+    ("wikitext103_characters", "Articles of Wikipedia (WikiText-103, 540 million bytes).",
+     Wikitext, {**_WIKITEXT103, "vocab_kind": "byte", "max_length": 4096}),
+    ("ptb10k", "Sentences of the Wall Street Journal (Penn Treebank, 0.9 million words of 10,000).", Wikitext, _PTB),
+    ("ptb_characters", "Sentences of the Wall Street Journal (Penn Treebank, 5 million bytes).",
+     Wikitext, {**_PTB, "vocab_kind": "byte"}),
+    ("lm1b8k", "Sentences of news (One Billion Word, 30 million sentences, 8k pieces).",
+     LanguagemodelLm1b32k, {"vocab_size": 2**13}),
+    ("lm1b_characters", "Sentences of news (One Billion Word, 30 million sentences, bytes).",
+     LanguagemodelLm1b32k, {"vocab_kind": "byte", "max_length": 1024}),
+)  # fmt: skip
+"""Name without `languagemodel_`, summary, base class and attributes of each. A size is that of the words (9,998 in the
+Penn Treebank), and of the ids of padding, end of sequence and unknown words."""
 
-    vocab_size = 2**13
-
-
-@register_problem("languagemodel_lm1b_characters")
-class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
-    """Sentences of news (One Billion Word, 30 million sentences, bytes)."""
-
-    vocab_kind, max_length = "byte", 1024
+for _name, _summary, _base, _attributes in _PROBLEMS:
+    _name = f"languagemodel_{_name}"
+    register_problem(_name)(subclass(_base, _name, _summary, __name__, **_attributes))

@@ -39,18 +39,27 @@ class Preprocessor(ABC):
         """
 
 
+class ImagePreprocessor(Preprocessor):
+    """A random change of images; subclasses override `change`."""
+
+    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
+        """Changes each image."""
+        return {name: self.change(image, rng) for name, image in example.items()}
+
+    @abstractmethod
+    def change(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Returns a changed image, (height, width, channels)."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class RandomCrop(Preprocessor):
+class RandomCrop(ImagePreprocessor):
     """Shifts images by up to `padding` pixels each way, with zeros at the edges (He et al. 2016, section 4.2)."""
 
     padding: int = 4
     """Pixels added on each side before a part of the original size is cut out."""
 
-    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
-        """Crops (height, width, channels) images."""
-        return {name: self._cropped(image, rng) for name, image in example.items()}
-
-    def _cropped(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def change(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Crops the image."""
         top, left = rng.integers(2 * self.padding + 1, size=2)
         (height, width, channels), edge = image.shape, self.padding
         padded = np.zeros((height + 2 * edge, width + 2 * edge, channels), image.dtype)
@@ -59,7 +68,7 @@ class RandomCrop(Preprocessor):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomResizedCrop(Preprocessor):
+class RandomResizedCrop(ImagePreprocessor):
     """Crops a part of random area, aspect ratio and position out of images and resizes it to their size.
 
     Szegedy et al. 2015 (arXiv:1409.4842), section 6; if none of ten draws fits, the image is kept whole.
@@ -70,11 +79,8 @@ class RandomResizedCrop(Preprocessor):
     longest_side: float = 4 / 3
     """Largest ratio of the longer to the shorter side; the logarithm of the aspect ratio is drawn uniformly."""
 
-    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
-        """Crops and resizes (height, width, channels) images."""
-        return {name: self._cropped(image, rng) for name, image in example.items()}
-
-    def _cropped(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def change(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Crops and resizes the image."""
         from t2t.features.image import resized  # Pillow, which problems without images do not need
 
         rows, columns = image.shape[:2]
@@ -89,12 +95,12 @@ class RandomResizedCrop(Preprocessor):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomFlip(Preprocessor):
+class RandomFlip(ImagePreprocessor):
     """Flips each image left to right with probability 0.5."""
 
-    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
-        """Flips (height, width, channels) images."""
-        return {name: image[:, ::-1] if rng.random() < 0.5 else image for name, image in example.items()}
+    def change(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Flips the image."""
+        return image[:, ::-1] if rng.random() < 0.5 else image
 
 
 @dataclass(frozen=True, kw_only=True)

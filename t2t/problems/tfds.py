@@ -6,12 +6,14 @@ import itertools
 import logging
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t.errors import UserError, one_line
-from t2t.problems.base import Source
+from t2t.problems.base import Problem, Sample, Source
+from t2t.specs.constants import DEV, TEST, TRAIN
 
 log = logging.getLogger("t2t")
 
@@ -20,6 +22,39 @@ FOLDER = "tensorflow_datasets"
 
 _RETRIES = 7
 """How often a download is tried again, after pauses that double and add up to 25 s; TFDS's 10 take 3.5 minutes."""
+
+
+class TfdsProblem(Problem):
+    """A problem of a data set of TensorFlow Datasets. List it before the class that defines the features."""
+
+    _dataset: ClassVar[str] = ""
+    """Name of the data set, and configuration after a slash."""
+    _tfds_splits: ClassVar[Mapping[str, str]] = {TRAIN: "train", DEV: "validation", TEST: "test"}
+    _only_text: ClassVar[bool] = True
+    """See `read_tfds`."""
+
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files of a split."""
+        return count_tfds_shards(self.name, self._dataset, self._tfds_splits[split], source, self._instead(source))
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the samples of a split in stored order."""
+        self.check_split(split)
+        splits, instead = self._tfds_splits, self._instead(source)
+        for example in read_tfds(self.name, self._dataset, splits[split], source, instead, self._only_text):
+            yield from self.samples_of(example, source)
+
+    @abstractmethod
+    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+        """Returns the samples that an example of the data set gives."""
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
+
+    def _instead(self, source: Source) -> str:
+        """Returns what else the user could do, see `read_tfds`."""
+        return ""
 
 
 def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> int:

@@ -36,23 +36,21 @@ As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and <EOS> b
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.base import Sample, Source, subclass
 from t2t.problems.text_problems import Text2Text
-from t2t.problems.tfds import count_tfds_shards, read_tfds
+from t2t.problems.tfds import TfdsProblem
 from t2t.problems.translation import TranslationFiles, locate
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.words import RESERVED, UNKNOWN, WordListEncoder
 
-_TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
 
-
-class WmtTranslation(Text2Text):
+class WmtTranslation(TfdsProblem, Text2Text):
     """Base class of the language pairs: English to another language, by default with one vocabulary for both."""
 
     splits = (TRAIN, DEV, TEST)
@@ -61,22 +59,14 @@ class WmtTranslation(Text2Text):
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
-    def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split in TensorFlow Datasets."""
-        return count_tfds_shards(self.name, self.dataset, _TFDS_SPLITS[split], source)
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._dataset = cls.dataset
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of a split in stored order."""
-        self.check_split(split)
-        for pair in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source):
-            yield {
-                INPUTS: clean_line(pair[self.source_language], source.tally),
-                TARGETS: clean_line(pair[self.target_language], source.tally),
-            }
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/tensorflow_datasets; downloaded where it is missing"
+    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+        """Returns a pair."""
+        sides = (clean_line(example[code], source.tally) for code in (self.source_language, self.target_language))
+        return [dict(zip((INPUTS, TARGETS), sides, strict=True))]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,24 +1,22 @@
-"""The base class of vocabularies whose list of pieces comes from another toolkit.
+"""Vocabularies that come with imported models: the list of their pieces is another toolkit's.
 
-Pieces of a SentencePiece model with ids from a separate table: the vocabularies of imported translators.
+`piece_table`: pieces of a SentencePiece model with ids from a separate table. Marian's translators have a SentencePiece
+model for each language and one table of ids for the pieces of both. Tags such as `>>de<<` at the beginning of a text,
+which name a language, are pieces of the table that no model has. So are T5's sentinels, `<extra_id_0>` and so on, which
+may be anywhere in a text. Language codes such as `deu_Latn` are pieces of the table that no text spells.
 
-Marian's translators have a SentencePiece model for each language and one table of ids for the pieces of both. Tags such
-as `>>de<<` at the beginning of a text, which name a language, are pieces of the table that no model has. So are T5's
-sentinels, `<extra_id_0>` and so on, which may be anywhere in a text. Language codes such as `deu_Latn` are pieces of
-the table that no text spells.
-
-Byte-pair encoding with the codes and the dictionary of another toolkit: subword-nmt's pieces, `in@@ side`.
-
-The codes are a list of merges, as in the files of subword-nmt and fastBPE. Sennrich et al. 2016, *Neural Machine
+`bpe`: byte-pair encoding with the codes and the dictionary of another toolkit: subword-nmt's pieces, `in@@ side`. The
+codes are a list of merges, as in the files of subword-nmt and fastBPE. Sennrich et al. 2016, *Neural Machine
 Translation of Rare Words with Subword Units* (arXiv:1508.07909), section 3.2: a word begins as its characters, the last
 of which is marked as the end of a word. The pair of neighbours that comes first on the list is joined everywhere in the
 word, until no pair is on the list.
 """
 
+import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -73,6 +71,23 @@ class ListedPieces(TextEncoder):
     def piece(self, token_id: int) -> str:
         """Returns the piece, as it is listed."""
         return self._pieces[token_id]
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
+        raise UserError(f"{cls.described}: none is learnt from text; it comes with an imported model")
+
+    @classmethod
+    @contextlib.contextmanager
+    def _reading(cls, header: bytes, pieces: str) -> Iterator[dict[str, Any]]:
+        """Yields the object in the first line of a file; raises UserError if it is not as `to_bytes` writes it."""
+        try:
+            table = json.loads(header)
+            if not all(isinstance(piece, str) for piece in table[pieces]):
+                raise ValueError("a piece is no text")
+            yield table
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise UserError(f"{cls.described}: the file's list is damaged ({one_line(error)}); get it again") from None
 
 
 HEADER = b'{"pieces": ['
@@ -167,23 +182,13 @@ class PieceTableEncoder(ListedPieces):
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
         header, _, model = content.partition(b"\n")
-        try:
-            table = json.loads(header)
+        with cls._reading(header, "pieces") as table:
             pieces, sentinels = table["pieces"], bool(table.get("sentinels", False))
             tags = bool(table.get("tags", True))
-            if not all(isinstance(piece, str) for piece in pieces):
-                raise ValueError("a piece is no text")
             languages = LanguageCodes(**table["languages"]) if "languages" in table else None
             if languages and not all(type(code) is int for code in languages.ids.values()):
                 raise ValueError("a language has no id")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(f"piece table: the file's table is damaged ({one_line(error)}); get it again") from None
         return cls(model, pieces, sentinels, tags, languages)
-
-    @classmethod
-    def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
-        raise UserError("piece table: none is learnt from text; it comes with an imported model")
 
 
 def pieces_of_model(model: bytes) -> tuple[list[str], tuple[int, int, int]]:
@@ -322,16 +327,8 @@ class BpeEncoder(ListedPieces):
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
         header, _, codes = content.partition(b"\n")
-        try:
-            table = json.loads(header)
+        with cls._reading(header, "bpe_pieces") as table:
             pieces, separator = table["bpe_pieces"], table["separator"]
-            if not all(isinstance(piece, str) for piece in (*pieces, separator)):
-                raise ValueError("a piece is no text")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UserError(f"BPE vocabulary: the file's list is damaged ({one_line(error)}); get it again") from None
+            if not isinstance(separator, str):
+                raise ValueError("the separator is no text")
         return cls(codes, pieces, separator)
-
-    @classmethod
-    def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
-        raise UserError("BPE vocabulary: none is learnt from text; it comes with an imported model")

@@ -24,7 +24,7 @@ from t2t.data.generation.tally import (
     report_odd,
     unknown_shares,
 )
-from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, PartRecord, SplitRecord, write_manifest
+from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, SplitPart, SplitRecord, write_manifest
 from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -120,7 +120,7 @@ def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
     }
 
 
-def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[PartRecord]:
+def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequence[ShardResult]) -> list[SplitPart]:
     """Gives the files of all shards their final names, numbered consecutively, and returns their records.
 
     Of small files, neighbours are joined: a corpus of thousands of files would else have thousands in each feature.
@@ -140,7 +140,7 @@ def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequen
                     records[name] = dataclasses.replace(getattr(group[0].record, kind)[name], name=path.name)
                 else:
                     records[name] = _join(paths, path, are_offsets=kind == "offsets")
-        merged.append(PartRecord(examples=sum(part.record.examples for part in group), **made))
+        merged.append(SplitPart(examples=sum(part.record.examples for part in group), **made))
     return merged
 
 
@@ -148,7 +148,7 @@ class _PartFiles(NamedTuple):
     """The files of consecutive examples of a shard, and their folder."""
 
     place: Path
-    record: PartRecord
+    record: SplitPart
 
 
 def _neighbours(parts: Sequence[_PartFiles], plan: GenerationPlan) -> list[list[_PartFiles]]:

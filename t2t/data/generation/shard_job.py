@@ -27,7 +27,7 @@ from t2t.data.generation.plan import (
 from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
 from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.generation.worker_pool import WorkerPool
-from t2t.data.manifest import ColumnTotals, FileRecord, PartRecord
+from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
@@ -48,7 +48,7 @@ class ShardResult:
     examples: int
     """Their number."""
     columns: dict[str, ColumnTotals]
-    files: list[PartRecord]
+    files: list[SplitPart]
     """The files of its examples, named as if this shard were the whole split."""
     texts: dict[str, TextsRecord]
     """By feature, the raw text; for dev and test splits only."""

@@ -19,8 +19,8 @@ from typing import TextIO
 
 import numpy as np
 
-from t2t.data.columns import FeatureColumn, item_shape, stored_dtype
-from t2t.data.manifest import ColumnTotals, FileRecord, PartRecord
+from t2t.data.columns import FeatureColumn, stored_dtype
+from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
 from t2t.data.npy_files import NpyFile
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.specs.features import FeatureSpec
@@ -45,7 +45,7 @@ class SplitWriter:
     ):
         self._folder, self._split, self._features = Path(folder), split, features
         self._most_examples, self._most_bytes = most_examples, most_bytes
-        self._parts: list[PartRecord] = []
+        self._parts: list[SplitPart] = []
         self._open: _OpenPart | None = None
         self._items = dict.fromkeys(features, 0)
         self._longest = dict.fromkeys(features, 0)
@@ -76,7 +76,7 @@ class SplitWriter:
             self._longest[name] = max(self._longest[name], int(column.lengths.max(initial=0)))
         self.examples += rows
 
-    def finish(self) -> tuple[dict[str, ColumnTotals], list[PartRecord]]:
+    def finish(self) -> tuple[dict[str, ColumnTotals], list[SplitPart]]:
         """Closes the last part and gives every file its final name, `<split>-00000-of-00004.<feature>.values.npy`.
 
         Returns:
@@ -101,7 +101,7 @@ class SplitWriter:
             self._parts.append(part.close())
         self._open = None
 
-    def _rename(self, number: int, part: PartRecord) -> PartRecord:
+    def _rename(self, number: int, part: SplitPart) -> SplitPart:
         before = f"{self._split}-{number:05d}"
         after = f"{before}-of-{len(self._parts):05d}"
 
@@ -111,7 +111,7 @@ class SplitWriter:
                 os.replace(self._folder / record.name, self._folder / name)
             return FileRecord(name=name, bytes=record.bytes, sha256=record.sha256)
 
-        return PartRecord(
+        return SplitPart(
             examples=part.examples,
             values={name: rename_record(record) for name, record in part.values.items()},
             offsets={name: rename_record(record) for name, record in part.offsets.items()},
@@ -127,7 +127,7 @@ class _OpenPart:
         self._offsets: dict[str, NpyFile] = {}
         self._ends = dict.fromkeys(features, 0)
         for name, spec in features.items():
-            self._values[name] = NpyFile(folder / f"{stem}.{name}.values.npy", stored_dtype(spec), item_shape(spec))
+            self._values[name] = NpyFile(folder / f"{stem}.{name}.values.npy", stored_dtype(spec), spec.shape)
             self._offsets[name] = NpyFile(folder / f"{stem}.{name}.offsets.npy", np.dtype("<i8"), ())
             self._offsets[name].append(np.zeros(1, np.int64))
 
@@ -139,8 +139,8 @@ class _OpenPart:
             self.bytes += column.values.nbytes
         self.examples += len(column.lengths)
 
-    def close(self) -> PartRecord:
-        return PartRecord(
+    def close(self) -> SplitPart:
+        return SplitPart(
             examples=self.examples,
             values={name: file.close() for name, file in self._values.items()},
             offsets={name: file.close() for name, file in self._offsets.items()},

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from t2t.data.columns import batch_dtype, item_shape, length_unit, pad
+from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.data.reading.packing import PackedRows, pack_ids
@@ -91,7 +91,7 @@ def extreme_batches(
 def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
     """Returns rows of a sequence feature without padding."""
     spec = reader.features[stored]
-    shape = (rows, width * length_unit(spec), *item_shape(spec))
+    shape = (rows, width * length_unit(spec), *spec.shape)
     dtype = batch_dtype(spec)
     return np.full(shape, 0.5 if dtype.kind == "f" else 2, dtype)
 

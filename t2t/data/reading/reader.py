@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, length_unit, stored_dtype
-from t2t.data.manifest import REMEDY, FileRecord, Manifest, PartRecord, verify_files
+from t2t.data.columns import SEQUENCES, batch_dtype, length_unit, stored_dtype
+from t2t.data.manifest import REMEDY, FileRecord, Manifest, SplitPart, verify_files
 from t2t.data.npy_files import MappedFiles, NpyHeader
 from t2t.errors import UserError, did_you_mean, one_line
 from t2t.files.atomic import remedy_of
@@ -107,7 +107,7 @@ class SplitReader:
         offsets = [self._header(part.offsets[feature]) for part in parts]
         for number, part in enumerate(parts):
             fits = offsets[number].shape == (part.examples + 1,) and offsets[number].dtype == np.int64
-            fits = fits and values[number].shape[1:] == item_shape(spec) and values[number].dtype == stored_dtype(spec)
+            fits = fits and values[number].shape[1:] == spec.shape and values[number].dtype == stored_dtype(spec)
             self._check_fits(part, feature, fits)
         try:
             self._values[feature], self._offsets[feature] = mapped = MappedFiles(values), MappedFiles(offsets)
@@ -117,7 +117,7 @@ class SplitReader:
             ends = mapped[1][number]
             self._check_fits(part, feature, ends[0] == 0 and ends[-1] == len(mapped[0][number]))
 
-    def _check_fits(self, part: PartRecord, feature: str, fits: bool) -> None:
+    def _check_fits(self, part: SplitPart, feature: str, fits: bool) -> None:
         if not fits:
             raise UserError(
                 f"{self.folder / part.offsets[feature].name} does not fit {part.values[feature].name}; {REMEDY}"

@@ -22,8 +22,7 @@ from t2t.inference.files.shards import Shard
 from t2t.inference.files.windows import FileJob
 from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all
-from t2t.pipelines.options import parse_beam_options
-from t2t.pipelines.pipeline import run_pipeline
+from t2t.pipelines.pipeline import parse_beam_options, run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
 from t2t.runs import ensembles
