@@ -1,4 +1,4 @@
-"""The Beam pipeline: its options, the task that it runs for each element, and how errors of workers reach the command."""
+"""The Beam pipeline: its options, the task that it runs for each element, and how errors reach the command."""
 
 import contextlib
 import io
