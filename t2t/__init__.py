@@ -37,18 +37,23 @@ if TYPE_CHECKING:
     from t2t.problems.array_inputs import Video2Class as Video2Class
     from t2t.problems.array_inputs import VideoInputs as VideoInputs
     from t2t.problems.base import Problem as Problem
+    from t2t.problems.preprocessors import TextPreprocessor as TextPreprocessor
     from t2t.problems.text_problems import Text2Class as Text2Class
     from t2t.problems.text_problems import Text2Self as Text2Self
     from t2t.problems.text_problems import Text2Text as Text2Text
+    from t2t.registry import register_feature as register_feature
+    from t2t.registry import register_filter as register_filter
     from t2t.registry import register_hparams as register_hparams
     from t2t.registry import register_metric as register_metric
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
     from t2t.registry import register_objective as register_objective
     from t2t.registry import register_optimizer as register_optimizer
+    from t2t.registry import register_preprocessor as register_preprocessor
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
     from t2t.registry import register_schedule as register_schedule
+    from t2t.registry import register_vocabulary as register_vocabulary
     from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from t2t.specs.constraints import TreeLabels as TreeLabels
     from t2t.specs.constraints import answers_constraint as answers_constraint
     from t2t.specs.constraints import phrase_constraint as phrase_constraint
+    from t2t.text.encoder import TextEncoder as TextEncoder
     from t2t.text.regular_expressions.automaton import regex_constraint as regex_constraint
     from t2t.tuning.api import tune as tune
 
@@ -81,15 +87,18 @@ _MODULES = {
         "VideoInputs",
     ),
     "t2t.problems.base": ("Problem",),
+    "t2t.problems.preprocessors": ("TextPreprocessor",),
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
     "t2t.registry": (
-        "register_hparams", "register_metric", "register_modality", "register_model", "register_objective",
-        "register_optimizer", "register_problem", "register_ranged_hparams", "register_schedule",
+        "register_feature", "register_filter", "register_hparams", "register_metric", "register_modality",
+        "register_model", "register_objective", "register_optimizer", "register_preprocessor", "register_problem",
+        "register_ranged_hparams", "register_schedule", "register_vocabulary",
     ),
     "t2t.specs.constraints": (
         "FiniteConstraint", "OutputConstraint", "TreeConstraint", "TreeLabels", "answers_constraint",
         "phrase_constraint",
     ),
+    "t2t.text.encoder": ("TextEncoder",),
     "t2t.text.regular_expressions.automaton": ("regex_constraint",),
     "t2t.tuning.api": ("tune",),
 }  # fmt: skip

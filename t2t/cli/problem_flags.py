@@ -45,8 +45,8 @@ _OPTION_FLAGS = {
     "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
 _NUMBER_FLAGS: dict[str, type[ProblemOptions]] = {
-    "vocab_size": TextOptions, "subword_sampling": TextOptions, "cut_length": LanguagemodelFilesOptions,
-    "sample_rate": SpeechGenerationOptions,
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "preprocessors": TextOptions,
+    "cut_length": LanguagemodelFilesOptions, "sample_rate": SpeechGenerationOptions,
 }  # fmt: skip
 """With the class that has the option."""
 _FILE_FILTER_FLAGS = {

@@ -18,7 +18,7 @@ from t2t.features.text import Text
 from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key, text_filters
 from t2t.problems.languages import Languages
 from t2t.problems.options import ProblemOptions
-from t2t.problems.preprocessors import Preprocessor, SubwordSampling, TokenMasking
+from t2t.problems.preprocessors import Preprocessor, TokenMasking
 from t2t.problems.samples import Sample, SampleFilter, Source
 from t2t.problems.vocabularies import (
     TextOptions,
@@ -29,13 +29,13 @@ from t2t.problems.vocabularies import (
     labels_of_shard,
     share_ids,
 )
+from t2t.registry import FEATURES, PREPROCESSORS
 from t2t.registry.overrides import check_overrides, described
 from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.sampling import SubwordSampler
 
 
 class Problem(ABC):
@@ -70,7 +70,11 @@ class Problem(ABC):
         super().__init_subclass__(**kwargs)
         check_overrides(cls, renamed=PROBLEM_ATTRIBUTES)
         declared = vars(cls).get("features")
-        has_text = isinstance(declared, Mapping) and any(isinstance(one, Text) for one in declared.values())
+        if isinstance(declared, Mapping):
+            cls.features = {
+                name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()
+            }
+        has_text = isinstance(declared, Mapping) and any(isinstance(one, Text) for one in cls.features.values())
         if has_text and cls.options_class is ProblemOptions:
             cls.options_class = TextOptions
 
@@ -99,6 +103,7 @@ class Problem(ABC):
         """The features of a sample by name: `targets`, and `inputs` where the problem has a source side.
 
         A problem declares them, `features = {"inputs": Text("byte"), "targets": Label()}`, or overrides this property.
+        The name of a registered feature stands for one with its default settings: `{"inputs": "text", ...}`.
         """
         return {}
 
@@ -229,15 +234,12 @@ class Problem(ABC):
         Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
 
         Raises:
-            UserError: the option `subword_sampling` is set, and no vocabulary has pieces that can be sampled.
+            UserError: there is no preprocessor of a name, or it cannot change these texts.
         """
-        alpha = getattr(self.options, "subword_sampling", 0.0)
-        if not alpha:
+        if not isinstance(self.options, TextOptions):
             return ()
-        texts = [name for name, feature in self.features.items() if isinstance(feature, Text)]
-        pieces = [name for name in texts if self.encoders[name].kind == "sentencepiece"]
-        samplers = {name: SubwordSampler(self.encoders[name]) for name in pieces or texts}
-        return (SubwordSampling(features=tuple(samplers), samplers=samplers, alpha=alpha),)
+        texts = {name: self.encoders[name] for name, feature in self.features.items() if isinstance(feature, Text)}
+        return tuple(PREPROCESSORS.get(name).of_texts(texts, rate) for name, rate in self.options.random_changes())
 
     # === Outputs ===
     def decode_input(self, ids: Any) -> str:

@@ -1,4 +1,9 @@
-"""The options of every text problem that filter training examples."""
+"""Filters of training samples, which leave samples out of the training split when data is generated.
+
+By a number of each text, registered with `register_filter`; by its language; by a score or weight of each pair or file,
+from files next to the corpus; and the key by which two samples count as duplicates. Languages are identified by the
+package py3langid (Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool").
+"""
 
 import dataclasses
 import functools
@@ -6,13 +11,14 @@ import hashlib
 import math
 import random
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t.errors import UserError, needs_extra
 from t2t.hparams.field import param
-from t2t.problems.options import ProblemOptions
+from t2t.problems.options import ProblemOptions, named_numbers
 from t2t.problems.samples import SampleFilter, SampleRecord, Samples
+from t2t.registry import FILTERS, register_filter
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
@@ -43,12 +49,17 @@ class FilterOptions(ProblemOptions):
         0.0, "Drops training examples with a text that has a smaller share of letters among its characters, not "
         "counting white space; 0 for never.", minimum=0.0, maximum=1.0,
     )  # fmt: skip
+    filters: str = param(
+        "", "Registered filters, those of plug-ins included, with a number each, such as capitals=0.3; see "
+        "--registry_help=filter.",
+    )  # fmt: skip
     filter_language: bool = param(
         False, "Drops training examples with a text in another language than --source_language and --target_language "
         "(or those of the problem), by py3langid.",
     )  # fmt: skip
 
 
+# === Which samples are left out ===
 EMPTY = "with an empty side"
 
 
@@ -78,6 +89,7 @@ def unfiltered(problem: Samples, samples: Sequence[SampleRecord]) -> Sequence[Sa
     return [sample for sample, reason in zip(samples, reasons, strict=True) if reason in (None, EMPTY)]
 
 
+# === Duplicates ===
 DIGEST_BYTES = 16
 """Of 10^10 different samples, two have the same digest with a probability of 1.5 x 10^-19."""
 
@@ -149,61 +161,91 @@ def _advise(compared: str, features: Mapping[str, FeatureSpec]) -> str:
     return f"give --filter_duplicates={others[0]}" if others else "leave it out"
 
 
+# === Filters by a number ===
+_OF_OPTIONS = {
+    "min_words": "with fewer than {:,} words", "max_words": "with more than {:,} words",
+    "word_length": "with a word of more than {:,} characters", "letters": "with less than {:.3g} letters",
+    "length_ratio": "with a length ratio above {:g}",
+}  # fmt: skip
+"""Registered filters that have an option of their own, `filter_min_words` and so on -> why they drop samples."""
+
+
 def length_filters(options: FilterOptions, features: Sequence[str]) -> Iterator[SampleFilter]:
-    """Yields the filters that the options ask for.
+    """Yields the registered filters that the options ask for.
 
     Args:
         options: of the problem.
-        features: names of the features that are text; a sample is dropped if any of them fails.
+        features: names of the features that are text.
 
     Raises:
-        UserError: the ratio filter is set and there are not two texts.
+        UserError: there is no filter of that name, or the ratio filter is set and there are not two texts.
     """
-    if fewest := options.filter_min_words:
-        yield _filter_texts(f"with fewer than {fewest:,} words", features, lambda text: len(text.split()) >= fewest)
-    if most := options.filter_max_words:
-        yield _filter_texts(f"with more than {most:,} words", features, lambda text: len(text.split()) <= most)
-    if longest := options.filter_word_length:
-        reason = f"with a word of more than {longest:,} characters"
-        yield _filter_texts(reason, features, lambda text: max(map(len, text.split()), default=0) <= longest)
-    if least := options.filter_letters:
-        yield _filter_texts(
-            f"with less than {least:.3g} letters", features, lambda text: share_of_letters(text) >= least
+    for name, reason in _OF_OPTIONS.items():
+        if value := getattr(options, f"filter_{name}"):
+            yield _registered(name, value, reason.format(value), features)
+    for name, value in named_numbers("--filters", options.filters).items():
+        yield _registered(name, value, f"by the filter {name}={value:g}", features)
+
+
+def _registered(name: str, value: float, reason: str, features: Sequence[str]) -> SampleFilter:
+    if name == "length_ratio" and len(features) != 2:
+        raise UserError(
+            f"--filter_length_ratio={value:g}: it compares two texts, and an example of this problem has "
+            f"{len(features)} ({', '.join(features)}); leave it out"
         )
-    if options.filter_length_ratio:
-        yield _filter_ratio(options.filter_length_ratio, features)
+    keeps_texts = FILTERS.get(name)
 
-
-def _filter_texts(reason: str, features: Sequence[str], keeps_text: Callable[[str], bool]) -> SampleFilter:
     def keeps(sample: Mapping[str, Any]) -> bool:
-        return all(keeps_text(text) for name in features if isinstance(text := sample[name], str))
+        return bool(keeps_texts([text for one in features if isinstance(text := sample[one], str)], value))
 
     return SampleFilter(reason, keeps)
 
 
-def _filter_ratio(most: float, features: Sequence[str]) -> SampleFilter:
-    if len(features) != 2:
-        raise UserError(
-            f"--filter_length_ratio={most:g}: it compares two texts, and an example of this problem has "
-            f"{len(features)} ({', '.join(features)}); leave it out"
-        )
+@register_filter
+def min_words(texts: Sequence[str], fewest: float) -> bool:
+    """Keeps examples whose texts have so many words or more."""
+    return all(len(text.split()) >= fewest for text in texts)
 
-    def keeps(sample: Mapping[str, Any]) -> bool:
-        shorter, longer = sorted(len(sample[name].strip()) for name in features)
-        return longer <= most * shorter
 
-    return SampleFilter(f"with a length ratio above {most:g}", keeps)
+@register_filter
+def max_words(texts: Sequence[str], most: float) -> bool:
+    """Keeps examples whose texts have so many words at most."""
+    return all(len(text.split()) <= most for text in texts)
+
+
+@register_filter
+def word_length(texts: Sequence[str], longest: float) -> bool:
+    """Keeps examples whose words have so many characters at most."""
+    return all(max(map(len, text.split()), default=0) <= longest for text in texts)
+
+
+@register_filter
+def letters(texts: Sequence[str], least: float) -> bool:
+    """Keeps examples of texts with this share of letters or more."""
+    return all(share_of_letters(text) >= least for text in texts)
+
+
+@register_filter
+def length_ratio(texts: Sequence[str], most: float) -> bool:
+    """Keeps examples of which no side has more than so many times the characters of the other.
+
+    The ratio of characters varies less from pair to pair than that of words (Gale and Church 1993, "A Program for
+    Aligning Sentences in Bilingual Corpora"), and works for languages without spaces.
+    """
+    shorter, longer = sorted(len(text.strip()) for text in texts)
+    return longer <= most * shorter
 
 
 def share_of_letters(text: str) -> float:
     """Returns the share of letters, combining marks included, among the characters that are not white space."""
     characters = "".join(text.split())
-    letters = sum(map(str.isalpha, characters))
+    count = sum(map(str.isalpha, characters))
     if not text.isascii():  # vowel signs of Indic scripts, for example
-        letters += sum(unicodedata.category(character).startswith("M") for character in characters)
-    return letters / max(len(characters), 1)
+        count += sum(unicodedata.category(character).startswith("M") for character in characters)
+    return count / max(len(characters), 1)
 
 
+# === Languages ===
 _SIDES = {INPUTS: "source", TARGETS: "target"}
 
 
@@ -249,6 +291,7 @@ def _load_identifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE)
 
 
+# === Scores and weights ===
 _SHOWN = 40
 """Characters of a wrong value that a message shows."""
 

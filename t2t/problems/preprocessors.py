@@ -7,11 +7,12 @@ Masked language modelling hides tokens by the recipe of Devlin et al. (2018, arX
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.registry import register_preprocessor
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
@@ -38,6 +39,49 @@ class Preprocessor(ABC):
         `rng` is seeded by the run's seed, the epoch, the example and the preprocessor's position in the list.
         """
 
+    @classmethod
+    def of_texts(cls, encoders: Mapping[str, TextEncoder], rate: float) -> Self:
+        """Returns the one that the option `preprocessors` asks for by its name and a number.
+
+        Args:
+            encoders: by name, the vocabularies of the text features.
+            rate: the number.
+
+        Raises:
+            UserError: it is for other features than text, or for other vocabularies.
+        """
+        raise UserError(f"--preprocessors: {cls.__name__} changes no texts; name it in Problem.preprocessors instead")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPreprocessor(Preprocessor):
+    """A random change of texts; subclasses override `change`.
+
+    It changes those of its `features` that are text, the inputs if a class does not say otherwise; of problems without
+    these, every text.
+    """
+
+    encoders: Mapping[str, TextEncoder] = field(repr=False)
+    """Vocabularies, by feature."""
+    rate: float
+    """How much is changed, e.g. the probability for each word."""
+    changes_lengths = True
+
+    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
+        """Changes the text of (length,) ids."""
+        texts = {name: self.change(self.encoders[name].decode(ids), rng) for name, ids in example.items()}
+        return {name: self.encoders[name].encode_ended([text])[0] for name, text in texts.items()}
+
+    @abstractmethod
+    def change(self, text: str, rng: np.random.Generator) -> str:
+        """Returns a changed text."""
+
+    @classmethod
+    def of_texts(cls, encoders: Mapping[str, TextEncoder], rate: float) -> Self:
+        """Returns one for the features of the class."""
+        names = tuple(name for name in cls.features if name in encoders) or tuple(encoders)
+        return cls(features=names, encoders={name: encoders[name] for name in names}, rate=rate)
+
 
 class ImagePreprocessor(Preprocessor):
     """A random change of images; subclasses override `change`."""
@@ -51,6 +95,7 @@ class ImagePreprocessor(Preprocessor):
         """Returns a changed image, (height, width, channels)."""
 
 
+@register_preprocessor
 @dataclass(frozen=True, kw_only=True)
 class RandomCrop(ImagePreprocessor):
     """Shifts images by up to `padding` pixels each way, with zeros at the edges (He et al. 2016, section 4.2)."""
@@ -67,6 +112,7 @@ class RandomCrop(ImagePreprocessor):
         return padded[top : top + height, left : left + width]
 
 
+@register_preprocessor
 @dataclass(frozen=True, kw_only=True)
 class RandomResizedCrop(ImagePreprocessor):
     """Crops a part of random area, aspect ratio and position out of images and resizes it to their size.
@@ -94,6 +140,7 @@ class RandomResizedCrop(ImagePreprocessor):
         return image
 
 
+@register_preprocessor
 @dataclass(frozen=True, kw_only=True)
 class RandomFlip(ImagePreprocessor):
     """Flips each image left to right with probability 0.5."""
@@ -103,6 +150,7 @@ class RandomFlip(ImagePreprocessor):
         return image[:, ::-1] if rng.random() < 0.5 else image
 
 
+@register_preprocessor
 @dataclass(frozen=True, kw_only=True)
 class SubwordSampling(Preprocessor):
     """Segments text into other pieces of the same vocabulary, see `SubwordSampler`."""
@@ -115,6 +163,13 @@ class SubwordSampling(Preprocessor):
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
         """Samples the pieces of (length,) ids."""
         return {name: self.samplers[name](ids, self.alpha, rng) for name, ids in example.items()}
+
+    @classmethod
+    def of_texts(cls, encoders: Mapping[str, TextEncoder], rate: float) -> Self:
+        """Returns one for the texts whose vocabularies have pieces; raises UserError if there are none."""
+        pieces = {name: encoder for name, encoder in encoders.items() if encoder.kind == SentencePieceEncoder.kind}
+        samplers = {name: SubwordSampler(encoder) for name, encoder in (pieces or encoders).items()}
+        return cls(features=tuple(samplers), samplers=samplers, alpha=rate)
 
 
 @dataclass(frozen=True, kw_only=True)

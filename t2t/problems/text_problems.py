@@ -26,7 +26,7 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.vocabularies import TextOptions as TextOptions
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
-from t2t.text import encoder_class
+from t2t.text.encoder import encoder_class
 
 
 class Text2Text(Problem):

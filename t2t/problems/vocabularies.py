@@ -14,7 +14,7 @@ from t2t.features.text import Text
 from t2t.features.tree import Tree
 from t2t.hparams.field import param
 from t2t.problems.filters import FilterOptions, unfiltered
-from t2t.problems.options import file_option
+from t2t.problems.options import file_option, named_numbers
 from t2t.problems.samples import Samples, Source, call_here, check_samples, chunk_samples, empty_split, samples_of
 from t2t.specs.constants import TRAIN
 from t2t.text.encoder import TextEncoder
@@ -49,19 +49,29 @@ class TextOptions(FilterOptions):
         "vocabularies, exponent of the probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
     )  # fmt: skip
 
+    preprocessors: str = param(
+        "", "Registered random changes of training texts, those of plug-ins included, with a rate each, such as "
+        "random_case=0.1; they differ in each epoch. See --registry_help=preprocessor.", only_trains=True,
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language_tags:
             parse_languages(self.language_tags)
-            if self.subword_sampling:
+            for name, rate in self.random_changes():
                 raise UserError(
-                    f"--language_tags={self.language_tags} and --subword_sampling={self.subword_sampling:g}: a tag "
-                    f"would be written in other pieces; leave one of them out"
+                    f"--language_tags={self.language_tags} and --{name}={rate:g}: a tag would be written in other "
+                    f"pieces; leave one of them out"
                 )
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
                 f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"
             )
+
+    def random_changes(self) -> list[tuple[str, float]]:
+        """Returns names and rates of the preprocessors; pieces are sampled from texts as the others leave them."""
+        last = {"subword_sampling": self.subword_sampling} if self.subword_sampling else {}
+        return [*named_numbers("--preprocessors", self.preprocessors).items(), *last.items()]
 
 
 def text_names(problem: Samples) -> list[str]:

@@ -19,7 +19,8 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from t2t.errors import UserError, did_you_mean, first_few
+from t2t.errors import UnknownNameError, UserError, did_you_mean, first_few
+from t2t.registry import VOCABULARIES
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BEGIN, END, NONE = "begin", "end", "none"
@@ -78,9 +79,11 @@ class TextEncoder(ABC):
     """A vocabulary: converts strings to lists of ids and back."""
 
     kind: ClassVar[str]
-    """Name of this kind of vocabulary, as `--vocab_kind` has it."""
+    """Name of this kind of vocabulary, under which it is registered and which `--vocab_kind` has."""
     file_suffix: ClassVar[str]
     """Ending of the file that holds one, with its dot."""
+    is_learned: ClassVar[bool] = True
+    """Whether such a vocabulary can be learned from text, or needs none; False if it comes with data or a model."""
     lossless: bool = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
     normalizes: bool = False
@@ -197,6 +200,24 @@ class TextEncoder(ABC):
     def load(cls, path: Path) -> Self:
         """Reads a vocabulary from a file."""
         return cls.from_bytes(Path(path).read_bytes())
+
+
+def encoder_class(kind: str) -> type[TextEncoder]:
+    """Returns the class of a kind of vocabulary that can be learned.
+
+    Raises:
+        UnknownNameError: no such kind.
+    """
+    if kind not in (known := learned_classes()):
+        raise UnknownNameError(
+            f"vocabulary kind {kind!r} does not exist; {did_you_mean(kind, known)}use one of {', '.join(known)}"
+        )
+    return known[kind]
+
+
+def learned_classes() -> dict[str, type[TextEncoder]]:
+    """Returns the kinds of vocabularies that can be learned from text, those of plug-ins included, by name."""
+    return {entry.name: entry.value for entry in VOCABULARIES.entries() if entry.value and entry.value.is_learned}
 
 
 def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:

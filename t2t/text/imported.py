@@ -24,6 +24,7 @@ import numpy as np
 import sentencepiece
 
 from t2t.errors import UserError, one_line
+from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import LanguageCodes, TextEncoder, fingerprint_of, lines_of_file
 from t2t.text.sentencepiece import PIECE_MARKER
@@ -42,6 +43,7 @@ class ListedPieces(TextEncoder):
         UserError: a piece is listed twice, or there are none but these three.
     """
 
+    is_learned = False
     lossless = False
     unknown_id = UNK_ID
     described: ClassVar[str] = ""
@@ -97,6 +99,7 @@ TAG = re.compile(r">>.*?<<", re.DOTALL)
 SENTINEL = re.compile(r"<extra_id_\d+>")
 
 
+@register_vocabulary
 class PieceTableEncoder(ListedPieces):
     """A SentencePiece model that cuts texts into pieces, and a table that gives each piece its id.
 
@@ -274,6 +277,7 @@ BPE_HEADER = b'{"bpe_pieces": ['
 """What a file of `to_bytes` begins with."""
 
 
+@register_vocabulary
 class BpeEncoder(ListedPieces):
     """Codes that cut words into pieces, and a list that gives each piece its id.
 

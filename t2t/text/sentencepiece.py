@@ -16,6 +16,7 @@ import numpy as np
 import sentencepiece
 
 from t2t.errors import UserError, one_line
+from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, cut
 from t2t.text.words import WordIds
@@ -58,6 +59,7 @@ def unescape(text: str) -> str:
     return text.replace(ESCAPE + "1", PIECE_MARKER).replace(ESCAPE + "0", ESCAPE)
 
 
+@register_vocabulary
 class SentencePieceEncoder(TextEncoder):
     """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, reserved texts, bytes, pieces.
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
+from t2t.registry import register_vocabulary
 from t2t.text.encoder import TextEncoder, lines_of_file
 from t2t.text.subword_build import (
     ESCAPE_CHARACTERS,
@@ -38,6 +39,7 @@ _LEARNT_LENGTH = 1000
 """Characters of a token that pieces are learnt from; longer ones are not words, and would take hours to count."""
 
 
+@register_vocabulary
 class SubwordEncoder(TextEncoder):
     """Tensor2Tensor's subword vocabulary: ids 0 padding, 1 end of sequence, then pieces; no unknown id.
 

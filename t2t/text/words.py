@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, lines_of_file
 
@@ -64,6 +65,7 @@ def most_frequent_words(lines: Iterable[str], most: int, taken: Iterable[str], w
     return sorted(counts, key=lambda word: (-counts[word], word))[:most]
 
 
+@register_vocabulary
 class TokenEncoder(WordEncoder):
     """Words of a fixed list: ids 0 padding, 1 end of sequence, 2 unknown, then the words in the order given.
 
@@ -127,6 +129,7 @@ UNKNOWN = ("UNK", "<UNK>", "<unk>")
 """Names of the unknown word; the first one that is on the list is used."""
 
 
+@register_vocabulary
 class WordListEncoder(WordEncoder):
     """Tensor2Tensor's token vocabulary: the number of a line, from 0, is the id of its word.
 

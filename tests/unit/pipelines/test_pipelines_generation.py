@@ -168,7 +168,7 @@ def test_a_worker_that_would_make_other_data_is_refused(sums_class, tmp_path):
     partial = tmp_path / "beam/.pipeline_sums.partial"
     named = NamedProblem(name="pipeline_sums", options={}, t2t_usr_dir="")
     task = MakeShards(named=named, plan=read_plan(partial), folder=partial, tmp_dir=tmp_path)
-    assert task.open().name == "pipeline_sums"
+    assert task.open().problem.name == "pipeline_sums"
     other = dataclasses.replace(task, named=dataclasses.replace(named, options={"vocab_size": 310}))
     with refused("pipeline_sums", "vocab_size:", 300, 310):
         other.open()
