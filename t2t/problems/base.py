@@ -236,10 +236,10 @@ class Problem(ABC):
         Raises:
             UserError: there is no preprocessor of a name, or it cannot change these texts.
         """
-        if not isinstance(self.options, TextOptions):
-            return ()
-        texts = {name: self.encoders[name] for name, feature in self.features.items() if isinstance(feature, Text)}
-        return tuple(PREPROCESSORS.get(name).of_texts(texts, rate) for name, rate in self.options.random_changes())
+        changes = self.options.random_changes() if isinstance(self.options, TextOptions) else ()
+        names = [name for name, feature in self.features.items() if isinstance(feature, Text)]
+        encoders = {name: self.encoders[name] for name in names if changes}
+        return tuple(PREPROCESSORS.get(name).of_texts(encoders, rate) for name, rate in changes)
 
     # === Outputs ===
     def decode_input(self, ids: Any) -> str:
