@@ -34,7 +34,7 @@ class MyStrongest(Problem):
     features = {"inputs": "my_colour", "targets": Text(words=NAMES)}
     metrics = ("accuracy_per_sequence", "accuracy")
 
-    def generate_samples(self, split, source):
+    def generate_samples(self, split, context):
         """Yields 1,000 colours for training and 50 for evaluation."""
-        for levels in (source.rng.sample(range(256), 3) for _ in range(1000 if split == TRAIN else 50)):
+        for levels in (context.rng.sample(range(256), 3) for _ in range(1000 if split == TRAIN else 50)):
             yield {"inputs": f"#{bytes(levels).hex()}", "targets": NAMES[levels.index(max(levels))]}

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, cycle
 from typing import Any, ClassVar
 
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import TRAIN
@@ -67,11 +67,11 @@ class AlgorithmicProblem(Text2Text):
         if not cls._declares_max_length:
             cls.max_length = cls.dev_length + 1
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's outputs."""
         size, longest = (self.train_size, self.train_length) if split == TRAIN else (self.dev_size, self.dev_length)
         for _ in range(size):
-            inputs = self.draw(source.rng, longest)
+            inputs = self.draw(context.rng, longest)
             yield {"inputs": " ".join(inputs), "targets": " ".join(self.solve(inputs))}
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:

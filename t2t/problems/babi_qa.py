@@ -21,7 +21,7 @@ from typing import ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.problems.archives import find_first_existing, read_members
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -45,16 +45,16 @@ class BabiQa(Text2Text):
     folder: ClassVar[str] = "en"
     """Folder of the size: `en` (1,000 questions) or `en-10k`."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the questions of a split; those of several tasks alternate."""
         self.check_split(split)
-        place = find_first_existing(source.tmp_dir, _PLACES)
+        place = find_first_existing(context.tmp_dir, _PLACES)
         if place is None:
             raise UserError(
-                f"{self.name}: {_ROOT} is missing from {source.tmp_dir}; put it there as folder or archive "
+                f"{self.name}: {_ROOT} is missing from {context.tmp_dir}; put it there as folder or archive "
                 f"({', '.join(_PLACES[1:])}) or name its folder with --tmp_dir"
             )
-        by_task = [self._questions(place, task, split, source.tally) for task in self.tasks]
+        by_task = [self._questions(place, task, split, context.tally) for task in self.tasks]
         for turn in range(max(map(len, by_task))):
             yield from (questions[turn] for questions in by_task if turn < len(questions))
 

@@ -19,7 +19,7 @@ from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key
 from t2t.problems.languages import Languages
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
-from t2t.problems.samples import Sample, SampleFilter, Source
+from t2t.problems.samples import GenerationContext, Sample, SampleFilter, Source
 from t2t.problems.vocabularies import (
     TextOptions,
     build_encoders,
@@ -109,8 +109,8 @@ class Problem(ABC):
 
     # === Samples ===
     @abstractmethod
-    def generate_samples(self, split: str, source: Source) -> Iterator[Any]:
-        """Yields the samples of a split, or of one shard of it, one at a time; all randomness is from `source.rng`.
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Any]:
+        """Yields the samples of a split, or of one shard of it, one at a time; all randomness is from `context.rng`.
 
         A sample is a dict of the features' values, or a `SampleRecord` with one.
 
@@ -118,16 +118,16 @@ class Problem(ABC):
             UserError: raw data are missing or damaged, or could not be downloaded.
         """
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of shards of a split; usually 1, so that it is generated in one piece.
 
         Different processes, even machines, may generate the shards. If a subclass returns more than 1, its
-        `generate_samples` yields only shard `source.shard`, or the whole split where `source.shards` is 1. The number
+        `generate_samples` yields only shard `context.shard`, or the whole split where `context.shards` is 1. The number
         must depend only on the raw files and the options, never on the machine.
 
         Args:
             split: one of `splits`.
-            source: has the raw files; `source.cached` keeps results that are slow to compute.
+            context: has the raw files; `context.cached` keeps results that are slow to compute.
 
         Raises:
             UserError: as `generate_samples`.
@@ -203,12 +203,12 @@ class Problem(ABC):
         return text_duplicate_key(self.options, {name: one.spec() for name, one in self.features.items()})
 
     # === Encoding ===
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the vocabulary of each text feature, learned from the training samples if need be.
 
         Features that share a vocabulary share the object.
         """
-        return build_encoders(self, source)
+        return build_encoders(self, context)
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> Self:
         """Gives the problem its vocabularies and returns it; texts then spell no tags that it adds itself."""
@@ -311,11 +311,11 @@ class Problem(ABC):
         return None
 
     # === Called by their names in worker processes ===
-    def _draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
-        return draw_text(self, names, source, most_bytes)
+    def _draw_text(self, names: tuple[str, ...], context: GenerationContext, most_bytes: int) -> dict[str, Any]:
+        return draw_text(self, names, context, most_bytes)
 
-    def _labels_of_shard(self, name: str, source: Source) -> tuple[list[str], int]:
-        return labels_of_shard(self, name, source)
+    def _labels_of_shard(self, name: str, context: GenerationContext) -> tuple[list[str], int]:
+        return labels_of_shard(self, name, context)
 
 
 def subclass(base: type[Problem], name: str, summary: str, module: str, **attributes: Any) -> type[Problem]:
@@ -386,4 +386,4 @@ def check_texts(problem: Problem, needed: Iterable[str], found: Container[str]) 
             )
 
 
-__all__ = ["DEV", "TEST", "TRAIN", "Finished", "Problem", "ProblemOptions", "Sample", "Source"]
+__all__ = ["DEV", "TEST", "TRAIN", "Finished", "GenerationContext", "Problem", "ProblemOptions", "Sample", "Source"]

@@ -32,7 +32,7 @@ from t2t.errors import UserError, one_line
 from t2t.files.trust import check_pickle
 from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
 from t2t.problems.tfds import read_tfds
 from t2t.registry import register_problem
@@ -169,13 +169,13 @@ class Cifar(Image2Class):
     dataset: ClassVar[str] = ""
     """Name in TensorFlow Datasets."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
-        place = find_first_existing(source.tmp_dir, self.places)
+        place = find_first_existing(context.tmp_dir, self.places)
         if place is None:
-            instead = f"; or put one of {', '.join(self.places)} into {source.tmp_dir}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
+            instead = f"; or put one of {', '.join(self.places)} into {context.tmp_dir}"
+            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
                 yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
             return
         images, labels = self._read(place, TEST if split == TEST else TRAIN)

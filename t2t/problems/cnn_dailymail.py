@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
@@ -34,7 +34,7 @@ class SummarizeCnnDailymail32k(TfdsProblem, Text2Text):
     metrics = ("rouge_2_fscore", "rouge_1_fscore", "rouge_l_fscore", "chrf", "accuracy")
     _dataset = "cnn_dailymail"
 
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Returns the beginning of an article, and its summary."""
-        article, summary = (clean_line(example[side], source.tally).split() for side in ("article", "highlights"))
+        article, summary = (clean_line(example[side], context.tally).split() for side in ("article", "highlights"))
         return [{INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}]

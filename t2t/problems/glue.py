@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import Problem, Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Problem, Sample, subclass
 from t2t.problems.text_problems import Text2Class
 from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
@@ -40,9 +40,9 @@ class Glue(TfdsProblem, Text2Class):
         super().__init_subclass__(**kwargs)
         cls._dataset, cls._tfds_splits = cls.dataset, {TRAIN: "train", DEV: cls.dev_split}
 
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Returns the texts of an example and their class."""
-        texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
+        texts = (" ".join(clean_line(example[side], context.tally).split()) for side in self.sides)
         return [{INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}]
 
     def label_of(self, value: Any) -> str:

@@ -40,7 +40,7 @@ from t2t.features.feature import Feature
 from t2t.features.image import ImageCodes, Video, intensities_text, resized
 from t2t.features.text import Text
 from t2t.problems.array_inputs import Image2Class, Video2Class
-from t2t.problems.base import Problem, Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Problem, Sample, subclass
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.options import ProblemOptions
@@ -71,9 +71,9 @@ class ClassToImage(Text2Text):
         known = {INPUTS: Text(words=tuple(words), shared=False), TARGETS: ImageCodes(shape=self.images.image_shape)}
         return {name: known[name] for name in self.text_features}
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields each image of a split, with its class if the problem has inputs."""
-        for sample in images_of(self).generate_samples(split, source):
+        for sample in images_of(self).generate_samples(split, context):
             known = {INPUTS: sample[TARGETS], TARGETS: intensities_text(sample[INPUTS])}
             yield {name: known[name] for name in self.text_features}
 
@@ -137,14 +137,14 @@ def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames:
 
 
 def clips(
-    problem: "MovingMnistClass | MovingMnistNext", split: str, source: Source
+    problem: "MovingMnistClass | MovingMnistNext", split: str, context: GenerationContext
 ) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yields the digit, its direction in the first frame, and a clip with one frame more than the inputs have."""
-    for sample in images_of(problem).generate_samples(split, source):
+    for sample in images_of(problem).generate_samples(split, context):
         digit = resized(sample[INPUTS], DIGIT_SIDE, DIGIT_SIDE)
-        frames = source.rng.randint(problem.fewest_frames, problem.most_frames) + 1
-        starts = (source.rng.uniform(0, SIDE - DIGIT_SIDE), source.rng.uniform(0, SIDE - DIGIT_SIDE))
-        velocities = (_velocity(source.rng), _velocity(source.rng))
+        frames = context.rng.randint(problem.fewest_frames, problem.most_frames) + 1
+        starts = (context.rng.uniform(0, SIDE - DIGIT_SIDE), context.rng.uniform(0, SIDE - DIGIT_SIDE))
+        velocities = (_velocity(context.rng), _velocity(context.rng))
         yield sample[TARGETS], direction_of(velocities), moving(digit, SIDE, starts, velocities, frames)
 
 
@@ -170,9 +170,9 @@ class MovingMnistClass(Video2Class):
     most_frames: ClassVar[int] = 10
     """Range of the number of input frames; all numbers in it are equally likely."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields a clip of each image of a split, with its class."""
-        for digit, direction, clip in clips(self, split, source):
+        for digit, direction, clip in clips(self, split, context):
             yield {INPUTS: clip[:-1], TARGETS: f"{digit} {direction}"}
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
@@ -199,9 +199,9 @@ class MovingMnistNext(ClassToImage):
         """A clip and the intensities of a frame."""
         return {INPUTS: Video(self.image_shape, self.image_fit), **super().features}
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields a clip of each image of a split, and the frame after it."""
-        for _, _, clip in clips(self, split, source):
+        for _, _, clip in clips(self, split, context):
             yield {INPUTS: clip[:-1], TARGETS: intensities_text(clip[-1])}
 
 

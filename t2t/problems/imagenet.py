@@ -21,7 +21,7 @@ from typing import Any
 from t2t.features.feature import Feature
 from t2t.features.label import Label
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
 from t2t.problems.tfds import FOLDER, TfdsProblem, class_names
 from t2t.registry import register_problem
@@ -42,22 +42,22 @@ class ImageImagenet(TfdsProblem, Image2Class):
     _dataset = "imagenet2012"
     _names: tuple[str, ...] = ()
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the classes as TensorFlow Datasets names them."""
-        return {TARGETS: LabelEncoder(class_names(self.name, self._dataset, "label", source))}
+        return {TARGETS: LabelEncoder(class_names(self.name, self._dataset, "label", context))}
 
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """An image and one of a thousand classes."""
         return {**super().features, TARGETS: Label(count=_CLASSES)}
 
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Returns an image and its class."""
-        self._names = self._names or class_names(self.name, self._dataset, "label", source)
+        self._names = self._names or class_names(self.name, self._dataset, "label", context)
         return [{INPUTS: example["image"], TARGETS: self._names[int(example["label"])]}]
 
-    def _instead(self, source: Source) -> str:
-        by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"
+    def _instead(self, context: GenerationContext) -> str:
+        by_hand = Path(context.tmp_dir) / FOLDER / "downloads" / "manual"
         return f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
 
     def preprocessors(self) -> Sequence[Preprocessor]:

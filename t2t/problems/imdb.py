@@ -20,7 +20,7 @@ from pathlib import Path
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.problems.archives import find_first_existing, read_members
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Class
 from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
@@ -40,20 +40,20 @@ class SentimentImdb(Text2Class):
     class_labels = ("neg", "pos")
     vocab_size = 2**13
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the reviews of a split; from the original files, negative and positive ones alternate."""
         self.check_split(split)
-        place = find_first_existing(source.tmp_dir, _PLACES)
+        place = find_first_existing(context.tmp_dir, _PLACES)
         if place is None:
-            instead = f"; or put {' or '.join(_PLACES)} into {source.tmp_dir}"
-            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
-                yield self._sample(example["text"], self.class_labels[int(example["label"])], source)
+            instead = f"; or put {' or '.join(_PLACES)} into {context.tmp_dir}"
+            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], context, instead):
+                yield self._sample(example["text"], self.class_labels[int(example["label"])], context)
             return
         reviews = [self._reviews(place, split, label) for label in self.class_labels]
         for together in itertools.zip_longest(*reviews):
             for label, review in zip(self.class_labels, together, strict=True):
                 if review is not None:
-                    yield self._sample(review, label, source)
+                    yield self._sample(review, label, context)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, if the reviews are read from one."""
@@ -79,8 +79,8 @@ class SentimentImdb(Text2Class):
         held_out = max(1, len(reviews) // 10)
         return {TRAIN: reviews[:-held_out], DEV: reviews[-held_out:], TEST: reviews}[split]
 
-    def _sample(self, review: bytes, label: str, source: Source) -> Sample:
-        text = clean_line(review, source.tally).replace("<br />", " ")
+    def _sample(self, review: bytes, label: str, context: GenerationContext) -> Sample:
+        text = clean_line(review, context.tally).replace("<br />", " ")
         return {INPUTS: " ".join(text.split()), TARGETS: label}
 
 

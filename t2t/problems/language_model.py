@@ -31,7 +31,7 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.hparams.field import param
 from t2t.problems.archives import find_first_existing
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
 from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
@@ -72,9 +72,9 @@ class LanguagemodelFiles(NamedFiles, Text2Self):
         """That of the option."""
         return int(self.options.cut_length)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the lines of a split; see `lines`."""
-        for _, line in self.lines(split, source):
+        for _, line in self.lines(split, context):
             yield {TARGETS: line.strip()}
 
 
@@ -94,19 +94,19 @@ class Wikitext(Text2Self):
         if self.vocab_kind == "token":
             self.vocab_sample_bytes = 1 << 40  # every word counts
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the paragraphs and headings of a split, in the order of the file."""
         self.check_split(split)
-        files = {other: self._file(source.tmp_dir, other) for other in self.splits}
+        files = {other: self._file(context.tmp_dir, other) for other in self.splits}
         missing = [self._names(other)[0] for other, file in files.items() if file is None]
         if missing:
             raise UserError(
-                f"{self.name}: {', '.join(missing)} missing from {source.tmp_dir}; put them there (with or without "
+                f"{self.name}: {', '.join(missing)} missing from {context.tmp_dir}; put them there (with or without "
                 f".gz); it needs {self.requirements()}"
             )
         path = files[split]
         assert path is not None, "none is missing"
-        for line in read_lines(path, source.tally):
+        for line in read_lines(path, context.tally):
             if text := " ".join(line.split()):
                 yield {TARGETS: text}
 
@@ -134,33 +134,33 @@ class LanguagemodelLm1b32k(Text2Self):
     splits = (TRAIN, DEV, TEST)
     vocab_size = 2**15
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
-        if files := self._checked_files(split, source):
-            return count_blocks(lambda: files, split, source)
-        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
+        if files := self._checked_files(split, context):
+            return count_blocks(lambda: files, split, context)
+        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context))
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
-        if files := self._checked_files(split, source):
-            for (block,) in blocks_to_read(lambda: files, split, source):
-                yield from ({TARGETS: line.strip()} for line in block.read(source.tally))
+        if files := self._checked_files(split, context):
+            for (block,) in blocks_to_read(lambda: files, split, context):
+                yield from ({TARGETS: line.strip()} for line in block.read(context.tally))
             return
-        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source)):
-            yield {TARGETS: clean_line(example["text"], source.tally).strip()}
+        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context)):
+            yield {TARGETS: clean_line(example["text"], context.tally).strip()}
 
-    def _checked_files(self, split: str, source: Source) -> list[tuple[Path]]:
+    def _checked_files(self, split: str, context: GenerationContext) -> list[tuple[Path]]:
         """Returns the corpus's own files of a split; empty without its folder."""
-        files = self._files(source.tmp_dir, split)
-        if not files and (Path(source.tmp_dir) / _LM1B).is_dir():
+        files = self._files(context.tmp_dir, split)
+        if not files and (Path(context.tmp_dir) / _LM1B).is_dir():
             raise UserError(
                 f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}; unpack its archive again"
             )
         return [(path,) for path in files]
 
-    def _instead(self, source: Source) -> str:
-        return f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
+    def _instead(self, context: GenerationContext) -> str:
+        return f"; or unpack {_LM1B}.tar.gz in {context.tmp_dir}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that exist."""

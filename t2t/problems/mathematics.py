@@ -33,7 +33,7 @@ from typing import Any
 
 from t2t.errors import UserError, needs_extra
 from t2t.files.lines import read_lines
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
@@ -107,12 +107,12 @@ class FormulaProblem(Text2Text):
     train_size = 10_000
     dev_size = 1_000
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields tasks that belong to the split, and their answers."""
         for _ in range(self.train_size if split == TRAIN else self.dev_size):
             answer = None
             while not answer:
-                task = self.draw(source.rng)
+                task = self.draw(context.rng)
                 answer = self.solve(task) if split_of(task.text) == split else None
             yield {INPUTS: task.text, TARGETS: " ".join(answer)}
 
@@ -234,15 +234,15 @@ class AlgorithmicMathDeepmindAll(Text2Text):
     folder = "mathematics_dataset-v1.0"
     metrics = ("accuracy_per_sequence", "accuracy")
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split."""
-        return len(self._files(split, source))
+        return len(self._files(split, context))
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the questions of a split, or of one of its files."""
-        files = self._files(split, source)
-        for path in files[source.shard : source.shard + 1] if source.shards > 1 else files:
-            lines = [line.strip() for line in read_lines(path, source.tally)]
+        files = self._files(split, context)
+        for path in files[context.shard : context.shard + 1] if context.shards > 1 else files:
+            lines = [line.strip() for line in read_lines(path, context.tally)]
             if len(lines) % 2:
                 raise UserError(f"{path}: {len(lines):,} lines; questions and answers take turns; unpack it again")
             yield from ({INPUTS: lines[i], TARGETS: lines[i + 1]} for i in range(0, len(lines), 2))
@@ -257,13 +257,13 @@ class AlgorithmicMathDeepmindAll(Text2Text):
         """Returns which folder is looked for."""
         return f"{self.folder} in --tmp_dir, with the folders {', '.join(_FOLDERS[TRAIN] + _FOLDERS[DEV])}"
 
-    def _files(self, split: str, source: Source) -> list[Path]:
+    def _files(self, split: str, context: GenerationContext) -> list[Path]:
         self.check_split(split)
-        root = Path(source.tmp_dir) / self.folder
+        root = Path(context.tmp_dir) / self.folder
         found = [path for name in _FOLDERS[split] for path in sorted((root / name).glob("*.txt"))]
         if not found:
             raise UserError(
                 f"{self.name}: {root} has no {', '.join(_FOLDERS[split])} with files *.txt; unpack "
-                f"{self.folder}.tar.gz in {source.tmp_dir}"
+                f"{self.folder}.tar.gz in {context.tmp_dir}"
             )
         return found

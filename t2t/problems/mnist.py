@@ -28,7 +28,7 @@ from t2t.errors import UserError
 from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -52,16 +52,16 @@ class IdxImages(Image2Class):
     instead: ClassVar[str] = ""
     """What else to do if some files are missing, for the message."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
         files = _TEST_FILES if split == TEST else _TRAIN_FILES
-        if not self._files(source.tmp_dir):
-            instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(source)}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
+        if not self._files(context.tmp_dir):
+            instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(context)}"
+            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
                 yield self._sample(example["image"], example["label"])
             return
-        images, labels = self._read(files, source)
+        images, labels = self._read(files, context)
         held_out = min(_HELD_OUT, len(images) // 12)  # smaller files than the original ones work, too
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
@@ -83,8 +83,8 @@ class IdxImages(Image2Class):
             raise UserError(f"{self.name}: a label {int(label)}; the labels are 0 to {len(self.class_labels) - 1}")
         return {INPUTS: image, TARGETS: self.class_labels[int(label)]}
 
-    def _place(self, source: Source) -> Path:
-        return Path(source.tmp_dir) / self.folders[0]
+    def _place(self, context: GenerationContext) -> Path:
+        return Path(context.tmp_dir) / self.folders[0]
 
     def _files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that exist, by their names without `.gz`."""
@@ -98,9 +98,9 @@ class IdxImages(Image2Class):
                 found[name] = path
         return found
 
-    def _read(self, names: tuple[str, str], source: Source) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, names: tuple[str, str], context: GenerationContext) -> tuple[np.ndarray, np.ndarray]:
         """Returns (images, 28, 28) and (images,), both uint8."""
-        files = self._files(source.tmp_dir)
+        files = self._files(context.tmp_dir)
         if missing := [name for name in names if name not in files]:
             raise UserError(
                 f"{self.name}: {', '.join(files)} found, {' and '.join(missing)} (plain or .gz) missing from "
@@ -131,12 +131,12 @@ class ImageMnistT10k(ImageMnist):
 
     splits = (TRAIN, DEV)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields every fifth image for dev, the others for training."""
         self.check_split(split)
         whole = ImageMnist()
         whole.name = self.name
-        for number, sample in enumerate(whole.generate_samples(TEST, source)):
+        for number, sample in enumerate(whole.generate_samples(TEST, context)):
             if (number % 5 == 4) == (split == DEV):
                 yield sample
 

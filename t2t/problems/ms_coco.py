@@ -18,7 +18,7 @@ from typing import Any
 
 from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -35,10 +35,10 @@ class ImageMsCocoCaptions(TfdsProblem, Image2Text):
     _dataset, _only_text = "coco_captions/2014", False
     _tfds_splits = {TRAIN: "train", DEV: "val", TEST: "test"}
 
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Yields a photograph with each of its captions."""
         for text in example["captions"]["text"]:
-            yield {INPUTS: example["image"], TARGETS: " ".join(clean_line(text, source.tally).split())}
+            yield {INPUTS: example["image"], TARGETS: " ".join(clean_line(text, context.tally).split())}
 
 
 @register_problem

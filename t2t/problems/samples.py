@@ -57,7 +57,7 @@ the results in order. Arguments must be picklable, results plain JSON."""
 
 
 @dataclasses.dataclass
-class Source:
+class GenerationContext:
     """Files, random generator and counters of a sample generator."""
 
     tmp_dir: Path
@@ -86,12 +86,12 @@ class Source:
     data_dir: Path | None = None
     """Folder of the data of all problems, as the user gave it; None outside of a generation."""
 
-    def fork(self) -> "Source":
-        """Returns a source of the same files with its own counts and random generator."""
+    def fork(self) -> "GenerationContext":
+        """Returns a context with the same files, and its own counts and random generator."""
         return self._copy(random.Random(self.rng.random()))
 
-    def each_shard(self, shards: int) -> "list[Source]":
-        """Returns a picklable source for each shard of a split; for 1 shard, that of the whole split."""
+    def each_shard(self, shards: int) -> "list[GenerationContext]":
+        """Returns a picklable context for each shard of a split; for 1 shard, that of the whole split."""
         return [
             dataclasses.replace(
                 self._copy(random.Random(self.rng.random())),
@@ -122,8 +122,8 @@ class Source:
             write_sealed(path, {"value": value})
         return value
 
-    def _copy(self, rng: random.Random) -> "Source":
-        return Source(
+    def _copy(self, rng: random.Random) -> "GenerationContext":
+        return GenerationContext(
             self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
             call_each=self.call_each, data_dir=self.data_dir,
         )  # fmt: skip
@@ -145,6 +145,10 @@ class SampleFilter:
         return self.keeps(sample if self.by_record else sample.features)
 
 
+Source = GenerationContext
+"""Its name in earlier versions, for plug-ins."""
+
+
 class Samples(Protocol):
     """What reading the samples of a problem needs to know of it; see `Problem`."""
 
@@ -158,10 +162,10 @@ class Samples(Protocol):
     def features(self) -> Mapping[str, Feature]:
         """See `Problem`."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Any]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Any]:
         """See `Problem`."""
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """See `Problem`."""
 
     def sample_fault(self, sample: Any) -> str:
@@ -174,13 +178,13 @@ class Samples(Protocol):
         """See `Problem`."""
 
 
-def samples_of(problem: Samples, split: str, source: Source) -> Iterator[SampleRecord]:
+def samples_of(problem: Samples, split: str, context: GenerationContext) -> Iterator[SampleRecord]:
     """Returns the samples that `generate_samples` yields, unchecked, each as a record.
 
     Raises:
         UserError: it returned something that is not iterable.
     """
-    samples = problem.generate_samples(split, source)
+    samples = problem.generate_samples(split, context)
     if not isinstance(samples, Iterable):
         raise UserError(
             f"problem {problem.name}: generate_samples returned {type(samples).__name__} for split {split!r}; it must "

@@ -35,7 +35,7 @@ from t2t.features.feature import Feature
 from t2t.files.paths import address_of
 from t2t.hparams.field import param
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.split_files import RECORDINGS_PER_SHARD, FilesAndTextOptions, FilesOptions, Line, NamedFiles
 from t2t.problems.text_files import check_label
 from t2t.problems.text_problems import Text2Text
@@ -43,13 +43,13 @@ from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
 
-def recordings(problem: NamedFiles, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
+def recordings(problem: NamedFiles, split: str, context: GenerationContext) -> Iterator[tuple[Line, Path, str]]:
     """Yields the position of each line, the path of the recording that it names and the text or class after it.
 
     Raises:
         UserError: a recording does not exist, or see `columns_of`.
     """
-    for line, name, said in problem.columns_of(split, source):
+    for line, name, said in problem.columns_of(split, context):
         recording = line.path.parent / name
         if not os.path.isfile(recording):  # it may be no path but a text, longer than `Path.is_file` takes
             raise _missing(problem, line, recording)
@@ -72,9 +72,9 @@ class SpeechFiles(NamedFiles, Speech2Text):
     _shard_lines = RECORDINGS_PER_SHARD
     line_form = "the path of a recording, a TAB and what is said in it"
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the recordings of a split, in the order of the files; see `recordings`."""
-        for _, path, text in recordings(self, split, source):
+        for _, path, text in recordings(self, split, context):
             yield {INPUTS: path, TARGETS: text}
 
 
@@ -86,9 +86,9 @@ class SpeechClassifyFiles(NamedFiles, Audio2Class):
     line_form = "the path of a recording, a TAB and its class"
     options_class = FilesOptions
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the recordings of a split, in the order of the files; see `recordings` and `check_label`."""
-        for line, path, label in recordings(self, split, source):
+        for line, path, label in recordings(self, split, context):
             check_label(self, line, label)
             yield {INPUTS: path, TARGETS: label}
 
@@ -124,9 +124,9 @@ class SpeechGenerateFiles(NamedFiles, Text2Text):
         self.sample_rate = self.options.sample_rate or self.sample_rate
         self.max_length = round(MAX_SECONDS * self.sample_rate) + 1
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the recordings of a split, in the order of the files; see `recordings`."""
-        for _, path, text in recordings(self, split, source):
+        for _, path, text in recordings(self, split, context):
             yield {INPUTS: text, TARGETS: path}
 
     @functools.cached_property

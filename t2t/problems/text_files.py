@@ -27,7 +27,7 @@ from t2t.files.lines import pair_lines
 from t2t.hparams.field import param
 from t2t.problems.filters import BY_WEIGHT, draw_copies, parse_score, parse_weights, score_filter
 from t2t.problems.options import file_option
-from t2t.problems.samples import Sample, SampleFilter, SampleRecord, Source
+from t2t.problems.samples import GenerationContext, Sample, SampleFilter, SampleRecord
 from t2t.problems.split_files import Blocks, Line, NamedFiles
 from t2t.problems.text_problems import Text2Class, Text2Text, TextOptions
 from t2t.registry import register_problem
@@ -85,26 +85,26 @@ class Text2TextFiles(NamedFiles, Text2Text):
         self.source_language = self.options.source_language
         self.target_language = self.options.target_language
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample | SampleRecord]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample | SampleRecord]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order.
 
         Training samples have a score if there are score files, and a number of copies if there are weights.
         """
         weights = self._weights() if split == TRAIN else {}
-        for sides in self.blocks(split, source):
-            pairs, weight = self._pairs(sides, source), weights.get(tuple(block.path for block in sides))
+        for sides in self.blocks(split, context):
+            pairs, weight = self._pairs(sides, context), weights.get(tuple(block.path for block in sides))
             if weight is None:
                 yield from (pair if pair.score is not None else pair.features for pair in pairs)
             else:
-                yield from (pair._replace(copies=draw_copies(weight, source.rng)) for pair in pairs)
+                yield from (pair._replace(copies=draw_copies(weight, context.rng)) for pair in pairs)
 
-    def _pairs(self, sides: Blocks, source: Source) -> Iterator[SampleRecord]:
-        pairs = read_pairs(sides[:2], source.tally)
+    def _pairs(self, sides: Blocks, context: GenerationContext) -> Iterator[SampleRecord]:
+        pairs = read_pairs(sides[:2], context.tally)
         if len(sides) == 2:
             yield from (SampleRecord({INPUTS: inputs, TARGETS: targets}) for inputs, targets in pairs)
             return
         scores, column = sides[2], self.options.train_score_column
-        lines = pair_lines(pairs, scores.read(source.tally), sides[0].path, scores.path, scores.first - 1)
+        lines = pair_lines(pairs, scores.read(context.tally), sides[0].path, scores.path, scores.first - 1)
         for number, ((inputs, targets), line) in enumerate(lines, scores.first):
             score = parse_score(line, column, f"{scores.path}, line {number:,}")
             yield SampleRecord({INPUTS: inputs, TARGETS: targets}, score)
@@ -162,8 +162,8 @@ class ClassifyFiles(NamedFiles, Text2Class):
 
     line_form = "a class, a TAB and a text"
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the lines of a split, in the order of the files."""
-        for line, label, text in self.columns_of(split, source):
+        for line, label, text in self.columns_of(split, context):
             check_label(self, line, label)
             yield {INPUTS: text, TARGETS: label}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t.errors import UserError, one_line
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.specs.constants import DEV, TEST, TRAIN
 
 log = logging.getLogger("t2t")
@@ -33,39 +33,39 @@ class TfdsProblem(Problem):
     _only_text: ClassVar[bool] = True
     """See `read_tfds`."""
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split."""
-        return count_tfds_shards(self.name, self._dataset, self._tfds_splits[split], source, self._instead(source))
+        return count_tfds_shards(self.name, self._dataset, self._tfds_splits[split], context, self._instead(context))
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the samples of a split in stored order."""
         self.check_split(split)
-        splits, instead = self._tfds_splits, self._instead(source)
-        for example in read_tfds(self.name, self._dataset, splits[split], source, instead, self._only_text):
-            yield from self.samples_of(example, source)
+        splits, instead = self._tfds_splits, self._instead(context)
+        for example in read_tfds(self.name, self._dataset, splits[split], context, instead, self._only_text):
+            yield from self.samples_of(example, context)
 
     @abstractmethod
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Returns the samples that an example of the data set gives."""
 
     def requirements(self) -> str:
         """Returns where the prepared data are looked for."""
         return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
 
-    def _instead(self, source: Source) -> str:
+    def _instead(self, context: GenerationContext) -> str:
         """Returns what else the user could do, see `read_tfds`."""
         return ""
 
 
-def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> int:
+def count_tfds_shards(problem: str, dataset: str, split: str, context: GenerationContext, instead: str = "") -> int:
     """Returns the number of files of a split; 1 for a part of a split such as `train[:-5000]`. See `read_tfds`."""
 
     def count() -> int:
         is_whole = split.isidentifier()  # False for a part of a split, or several splits
-        files = _file_ranges(_prepared(problem, dataset, split, source, instead), split) if is_whole else []
+        files = _file_ranges(_prepared(problem, dataset, split, context, instead), split) if is_whole else []
         return max(1, len(files))
 
-    found: int = source.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
+    found: int = context.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
     return found
 
 
@@ -73,7 +73,7 @@ def read_tfds(
     problem: str,
     dataset: str,
     split: str,
-    source: Source,
+    context: GenerationContext,
     instead: str = "",
     only_text: bool = True,
     retries: int = _RETRIES,
@@ -84,10 +84,10 @@ def read_tfds(
         problem: its name, for messages.
         dataset: name, and configuration after a slash.
         split: a split, or a part of one such as `train[:-5000]`; examples come in the order of the files. Of a whole
-            split, only a part is read if `source.enough_bytes` is set.
-        source: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
+            split, only a part is read if `context.enough_bytes` is set.
+        context: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
         instead: what else the user could do if the data set is not available, for messages.
-        only_text: whether records hold little but text; if not, `source.enough_bytes` is ignored.
+        only_text: whether records hold little but text; if not, `context.enough_bytes` is ignored.
         retries: how often a download is tried again.
 
     Yields:
@@ -98,25 +98,27 @@ def read_tfds(
     """
     import tensorflow_datasets as tfds
 
-    builder = _prepared(problem, dataset, split, source, instead, retries)
-    with _errors_of_loading(problem, dataset, split, source, instead):
-        enough_bytes = source.enough_bytes if only_text else None
-        instruction, left_out = _instruction(tfds, builder, split, source, enough_bytes)
+    builder = _prepared(problem, dataset, split, context, instead, retries)
+    with _errors_of_loading(problem, dataset, split, context, instead):
+        enough_bytes = context.enough_bytes if only_text else None
+        instruction, left_out = _instruction(tfds, builder, split, context, enough_bytes)
         # Autocaching would keep a whole split in memory.
         config = tfds.ReadConfig(try_autocache=False)
         examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
-    source.skipped += left_out
-    yield from _iterated(problem, tfds.as_numpy(examples), Path(source.tmp_dir) / FOLDER / dataset)
+    context.skipped += left_out
+    yield from _iterated(problem, tfds.as_numpy(examples), Path(context.tmp_dir) / FOLDER / dataset)
 
 
-def _prepared(problem: str, dataset: str, split: str, source: Source, instead: str, retries: int = _RETRIES) -> Any:
+def _prepared(
+    problem: str, dataset: str, split: str, context: GenerationContext, instead: str, retries: int = _RETRIES
+) -> Any:
     """Returns the builder of a data set that has been downloaded and prepared."""
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core.download import downloader
 
     downloader.MAX_RETRIES = retries  # no argument or flag sets it
-    with _errors_of_loading(problem, dataset, split, source, instead):
-        builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
+    with _errors_of_loading(problem, dataset, split, context, instead):
+        builder = tfds.builder(dataset, data_dir=Path(context.tmp_dir) / FOLDER)
         if not builder.is_prepared():
             log.info(
                 "%s: downloading %s (%s) and preparing it in %s, by TensorFlow Datasets",
@@ -127,8 +129,10 @@ def _prepared(problem: str, dataset: str, split: str, source: Source, instead: s
 
 
 @contextlib.contextmanager
-def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, instead: str) -> Iterator[None]:
-    folder = Path(source.tmp_dir) / FOLDER
+def _errors_of_loading(
+    problem: str, dataset: str, split: str, context: GenerationContext, instead: str
+) -> Iterator[None]:
+    folder = Path(context.tmp_dir) / FOLDER
     try:
         yield
     except Exception as error:  # TFDS passes on any errors of its downloads, checks and extractors
@@ -139,15 +143,17 @@ def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, i
         ) from error
 
 
-def _instruction(tfds: Any, builder: Any, split: str, source: Source, enough_bytes: int | None) -> tuple[Any, int]:
+def _instruction(
+    tfds: Any, builder: Any, split: str, context: GenerationContext, enough_bytes: int | None
+) -> tuple[Any, int]:
     """Returns the read instruction, and the number of examples of the shard or split that it leaves out."""
-    if source.shards == 1 and ("[" in split or not enough_bytes):
+    if context.shards == 1 and ("[" in split or not enough_bytes):
         return split, 0
     info = builder.info.splits[split]
     ranges = _file_ranges(builder, split)
-    of_shard = ranges if source.shards == 1 else [ranges[source.shard]]
+    of_shard = ranges if context.shards == 1 else [ranges[context.shard]]
     # Approximates the bytes of text by those of records, which contain little else.
-    share = enough_bytes * source.shards / info.num_bytes if enough_bytes else 1.0
+    share = enough_bytes * context.shards / info.num_bytes if enough_bytes else 1.0
     part = _leading_ranges(of_shard, share)
     instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
     left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)
@@ -193,7 +199,7 @@ def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -
         yield example
 
 
-def class_names(problem: str, dataset: str, feature: str, source: Source) -> tuple[str, ...]:
+def class_names(problem: str, dataset: str, feature: str, context: GenerationContext) -> tuple[str, ...]:
     """Returns the class names of a label feature, which TensorFlow Datasets knows without the data.
 
     Raises:
@@ -202,7 +208,7 @@ def class_names(problem: str, dataset: str, feature: str, source: Source) -> tup
     import tensorflow_datasets as tfds
 
     try:
-        builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
+        builder = tfds.builder(dataset, data_dir=Path(context.tmp_dir) / FOLDER)
         return tuple(builder.info.features[feature].names)
     except Exception as error:  # as above
         raise UserError(

@@ -62,7 +62,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import read_lines
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
@@ -91,20 +91,20 @@ class TranslationFiles(Text2Text):
         super().__init_subclass__(**kwargs)
         cls.splits = tuple(split for split in SPLITS if split in cls.split_files)
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of blocks into which the files of a split are cut."""
-        return count_blocks(lambda: self._pairs(split, source), split, source)
+        return count_blocks(lambda: self._pairs(split, context), split, context)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
-        for sides in blocks_to_read(lambda: self._pairs(split, source), split, source):
-            for source_line, target_line in read_pairs(sides, source.tally):
+        for sides in blocks_to_read(lambda: self._pairs(split, context), split, context):
+            for source_line, target_line in read_pairs(sides, context.tally):
                 yield {INPUTS: source_line, TARGETS: target_line}
 
-    def _pairs(self, split: str, source: Source) -> list[list[Path]]:
+    def _pairs(self, split: str, context: GenerationContext) -> list[list[Path]]:
         self.check_split(split)
-        self.check_files(source.tmp_dir)
-        paths = [path for name in self.split_files[split] if (path := locate(source.tmp_dir, name))]
+        self.check_files(context.tmp_dir)
+        paths = [path for name in self.split_files[split] if (path := locate(context.tmp_dir, name))]
         return [[source_path, target_path] for source_path, target_path in zip(paths[::2], paths[1::2], strict=True)]
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
@@ -223,8 +223,8 @@ class TranslateEndeNumbers(Text2Text):
     max_length = 128
     metrics = ("accuracy_per_sequence", "bleu", "accuracy")
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the 50,000 phrases of train, or the 1,000 of dev or test, in the files' order."""
-        for line in read_lines(PHRASES / f"{split}.tsv.gz", source.tally):
+        for line in read_lines(PHRASES / f"{split}.tsv.gz", context.tally):
             english, german = line.split("\t")
             yield {"inputs": english, "targets": german}

@@ -40,7 +40,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line, read_lines
-from t2t.problems.base import Sample, Source, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.tfds import TfdsProblem
 from t2t.problems.translation import TranslationFiles, locate
@@ -63,9 +63,9 @@ class WmtTranslation(TfdsProblem, Text2Text):
         super().__init_subclass__(**kwargs)
         cls._dataset = cls.dataset
 
-    def samples_of(self, example: dict[str, Any], source: Source) -> Iterable[Sample]:
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
         """Returns a pair."""
-        sides = (clean_line(example[code], source.tally) for code in (self.source_language, self.target_language))
+        sides = (clean_line(example[code], context.tally) for code in (self.source_language, self.target_language))
         return [dict(zip((INPUTS, TARGETS), sides, strict=True))]
 
 
@@ -142,12 +142,12 @@ class WmtEndeBpe32k(TranslationFiles):
     vocab_kind, vocab_size = "word_list", 37_000
     continuation_mark = "@@"
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Reads the vocabulary of the archive, unless the options choose another one."""
         if not self._takes_archives_vocabulary:
-            return super().build_encoders(source)
-        self.check_files(source.tmp_dir)
-        path = locate(source.tmp_dir, _VOCABULARY)
+            return super().build_encoders(context)
+        self.check_files(context.tmp_dir)
+        path = locate(context.tmp_dir, _VOCABULARY)
         assert path is not None, "it has been checked"
         pieces = [line.strip() for line in read_lines(path, Counter())]
         return dict.fromkeys(self.text_features, WordListEncoder([*RESERVED, *pieces, UNKNOWN[0]]))

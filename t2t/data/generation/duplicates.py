@@ -107,7 +107,7 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
     if count != own.samples:
         raise UserError(
             f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "
-            f"duplicates were looked for; it must depend on its source alone"
+            f"duplicates were looked for; it must depend on its context alone"
         )
 
 
@@ -183,7 +183,7 @@ def digest_shard(
     judge = judge or functools.partial(judge_samples, problem)
     with job.errors_of(TRAIN, shard), written_whole(path) as written:
         with contextlib.closing(_DigestWriter(written, problem)) as writer:
-            for chunk in judge(samples_of(problem, TRAIN, job.source(TRAIN, shard))):
+            for chunk in judge(samples_of(problem, TRAIN, job.context(TRAIN, shard))):
                 writer.add(chunk)
                 progress(writer.samples)
             record = writer.finish(job.plan)

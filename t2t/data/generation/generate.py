@@ -50,7 +50,7 @@ from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.files.progress import Progress
 from t2t.problems.base import Problem
-from t2t.problems.samples import CallEach, Source
+from t2t.problems.samples import CallEach, GenerationContext
 from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders, save_encoders
@@ -164,14 +164,14 @@ def open_plan(
     with os_errors_as_machine_errors(f"cannot write {partial}"):
         (partial / WORK).mkdir()
 
-    def source(use: str) -> Source:
+    def context(use: str) -> GenerationContext:
         rng = random.Random(seed_of(identity.seed, use))
-        return Source(
+        return GenerationContext(
             tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=call_each, data_dir=partial.parent
         )
 
     problem = copy.copy(problem)
-    encoders = problem.build_encoders(source("vocabulary"))
+    encoders = problem.build_encoders(context("vocabulary"))
     if missing := [name for name in text_names(problem) if name not in encoders]:
         raise UserError(
             f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}; "
@@ -181,7 +181,7 @@ def open_plan(
     records = save_encoders(partial, encoders)
     problem.with_encoders(read_encoders(partial, records, REMEDY))
     _log_vocabularies(problem)
-    shards = {split: count_shards(problem, split, source(split)) for split in problem.splits}
+    shards = {split: count_shards(problem, split, context(split)) for split in problem.splits}
     plan = GenerationPlan(identity=identity, spec=problem.spec(), vocabularies=records, shards=shards)
     write_plan(partial, plan)
     return plan

@@ -26,7 +26,7 @@ from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_error
 from t2t.files.file_marks import remembered
 from t2t.files.trust import read_record, read_sealed, write_sealed
 from t2t.problems.base import Problem
-from t2t.problems.samples import Source
+from t2t.problems.samples import GenerationContext
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import ProblemSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -125,13 +125,13 @@ def identify(
     )
 
 
-def count_shards(problem: Problem, split: str, source: Source) -> int:
+def count_shards(problem: Problem, split: str, context: GenerationContext) -> int:
     """Returns the checked result of `Problem.shards`.
 
     Raises:
         UserError: it is not an integer of 1 or more.
     """
-    shards = problem.shards(split, source)
+    shards = problem.shards(split, context)
     if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
         raise UserError(
             f"problem {problem.name}: shards returned {shards!r} for split {split!r}; it must return a whole number, "
@@ -212,13 +212,15 @@ class GenerationJob:
         read_same_plan(self.folder, self.plan.fingerprint)
         return copy.copy(self.problem).with_encoders(read_encoders(self.folder, self.plan.vocabularies, REMEDY))
 
-    def source(self, split: str, shard: int) -> Source:
-        """Returns the source of a shard's samples."""
+    def context(self, split: str, shard: int) -> GenerationContext:
+        """Returns what the generator of a shard's samples gets."""
         shards = self.plan.shards[split]
         use = split if shards == 1 else f"{split}/{shard}"
         rng = random.Random(seed_of(self.plan.identity.seed, use))
         work_dir = self.folder / WORK
-        return Source(self.tmp_dir, rng, shard=shard, shards=shards, work_dir=work_dir, data_dir=self.folder.parent)
+        return GenerationContext(
+            self.tmp_dir, rng, shard=shard, shards=shards, work_dir=work_dir, data_dir=self.folder.parent
+        )
 
     @contextlib.contextmanager
     def errors_of(self, split: str, shard: int) -> Iterator[None]:

@@ -97,11 +97,11 @@ def generate_shard(
     problem = job.open_problem()
     encode, vocabularies = encode or ChunkEncoder(problem).encode, StoredVocabularies(job.folder, plan.vocabularies)
     with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
-        source = job.source(split, shard)
-        samples = samples_of(problem, split, source)
+        context = job.context(split, shard)
+        samples = samples_of(problem, split, context)
         if split == TRAIN and problem.duplicate_key() is not None:
             samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
-        tally = SplitTally(samples, source.tally)
+        tally = SplitTally(samples, context.tally)
         chunks = _counted(encode(tally, split, vocabularies), tally, progress)
         if split == TRAIN and plan.shards[split] == 1:
             chunks = _judged(chunks, tally, problem)

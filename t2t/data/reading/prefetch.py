@@ -15,12 +15,12 @@ class Prefetch(Generic[T]):
     thread is.
 
     Args:
-        source: from here on only the thread may read it.
+        batches: from here on only the thread may read it.
         depth: most items that wait in the queue.
     """
 
-    def __init__(self, source: Iterator[T], depth: int = 4):
-        self._source = source
+    def __init__(self, batches: Iterator[T], depth: int = 4):
+        self._batches = batches
         self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
         self._stop = threading.Event()
         self._end: BaseException | None = None
@@ -34,8 +34,8 @@ class Prefetch(Generic[T]):
         """Returns the next item.
 
         Raises:
-            StopIteration: the source has ended, or the prefetch was closed.
-            BaseException: any exception that the source raised.
+            StopIteration: the iterator has ended, or the prefetch was closed.
+            BaseException: any exception that the iterator raised.
         """
         if self._end is None:
             item, self._end = self._queue.get()
@@ -57,7 +57,7 @@ class Prefetch(Generic[T]):
 
     def _run(self) -> None:
         try:
-            for item in self._source:
+            for item in self._batches:
                 if not self._put((item, None)):
                     return
             self._put((None, StopIteration()))

@@ -99,15 +99,15 @@ class ParseTree:
 class Malformed:
     """A tree that cannot be read; it is yielded in place of the tree."""
 
-    source: str
-    """The file, or another name of the source of the text."""
+    name: str
+    """The file, or another name of the text."""
     line: int
     """Number of the line on which the tree begins, from 1."""
     reason: str
 
     def __str__(self) -> str:
         """Returns `file:line: reason`."""
-        return f"{self.source}:{self.line}: {self.reason}"
+        return f"{self.name}:{self.line}: {self.reason}"
 
 
 def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[ParseTree | Malformed]:
@@ -128,7 +128,7 @@ def parse_tree(text: str) -> ParseTree | Malformed:
     return found[0] if len(found) == 1 else Malformed("text", 1, f"{len(found)} trees where one should be")
 
 
-def read_trees(lines: Iterable[str], source: str) -> Iterator[ParseTree | Malformed]:
+def read_trees(lines: Iterable[str], name: str) -> Iterator[ParseTree | Malformed]:
     """Yields trees in order, and a `Malformed` in place of each that cannot be read; reading then continues.
 
     A line may hold several trees, and a tree may span several lines. If a tree is still open and a line begins, without
@@ -137,9 +137,9 @@ def read_trees(lines: Iterable[str], source: str) -> Iterator[ParseTree | Malfor
 
     Args:
         lines: with or without their ends.
-        source: name of their source, for `Malformed`.
+        name: of the text, for `Malformed`.
     """
-    reader = _Reader(source)
+    reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         yield from reader.read(number, line)
     yield from reader.end()
@@ -179,8 +179,8 @@ class _Open:
 class _Reader:
     """Builds trees token by token; yields a finished one only when it is clear that no surplus bracket follows."""
 
-    def __init__(self, source: str):
-        self._source = source
+    def __init__(self, name: str):
+        self._name = name
         self._stack: list[_Open] = []
         self._begin = 0
         self._wrong = ""
@@ -203,13 +203,13 @@ class _Reader:
                 stray = False
             elif token == ")":
                 if isinstance(self._finished, ParseTree):
-                    self._finished = Malformed(self._source, self._begin, "more brackets close than were opened")
+                    self._finished = Malformed(self._name, self._begin, "more brackets close than were opened")
                 elif self._finished is None:
-                    self._finished = Malformed(self._source, number, "a bracket closes that was not opened")
+                    self._finished = Malformed(self._name, number, "a bracket closes that was not opened")
             elif not stray:
                 stray = True
                 yield from self._pop_trees()
-                yield Malformed(self._source, number, f"{_shorten(token)} is outside all brackets")
+                yield Malformed(self._name, number, f"{_shorten(token)} is outside all brackets")
 
     def end(self) -> Iterator[ParseTree | Malformed]:
         """Yields the remaining tree or fault at the end of the text."""
@@ -235,7 +235,7 @@ class _Reader:
         if self._stack:
             self._stack[-1].children.append(tree)
         else:
-            self._finished = Malformed(self._source, self._begin, self._wrong) if self._wrong else tree
+            self._finished = Malformed(self._name, self._begin, self._wrong) if self._wrong else tree
 
     def _pop_trees(self) -> Iterator[ParseTree | Malformed]:
         if self._finished is not None:
@@ -250,7 +250,7 @@ class _Reader:
         depth = len(self._stack)
         self._stack.clear()
         opened = "1 bracket is" if depth == 1 else f"{depth:,} brackets are"
-        return Malformed(self._source, self._begin, f"{opened} still open where {where}")
+        return Malformed(self._name, self._begin, f"{opened} still open where {where}")
 
 
 def _fault(tree: ParseTree, is_root: bool) -> str:
