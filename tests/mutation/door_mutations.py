@@ -226,7 +226,7 @@ DOOR_MUTATIONS = mutations(
      " return\n            for entry in batch:\n                self._resolve([entry])\n",
      "            for entry in batch:\n                entry.future.set_exception(error)\n", "test_serving_models"),
     ("faults of workers look like mistakes", "A pipeline gives up where another try would have succeeded.",
-     "t2t/pipelines/launch.py", 'kind = "user" if isinstance(error, UserError) else "machine"', 'kind = "user"',
+     "t2t/pipelines/pipeline.py", 'kind = "user" if isinstance(error, UserError) else "machine"', 'kind = "user"',
      "test_pipelines_pipeline"),
     ("a failure is not forgotten", "A pipeline fails for an element that another try has made.",
      "t2t/pipelines/pipeline.py", "        failures.remove(element)\n", "", "test_pipelines_pipeline"),
