@@ -1,4 +1,9 @@
-"""Base class of the constraints on the output for an input."""
+"""Constraints on outputs, as plain data: problems and requests define them, searches enforce them.
+
+A finite automaton accepts a set of outputs, e.g. those with some phrases and without others: that of Aho and Corasick
+1975 ("Efficient string matching") tracks the longest prefix of a phrase that the output ends with. A state also records
+which forced phrases have occurred; they may come in any order and overlap. Trees are over a given number of words.
+"""
 
 import dataclasses
 import functools

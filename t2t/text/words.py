@@ -1,4 +1,8 @@
-"""Text as words separated by white space, for problems with few words: digits, trees, tokenised corpora."""
+"""Text as words separated by white space, for problems with few words: digits, trees, tokenised corpora.
+
+`token` has a fixed id for unknown words; `word_list` is Tensor2Tensor's format, one word or BPE piece per line, as its
+`TokenTextEncoder` reads them.
+"""
 
 import re
 from collections import Counter
@@ -12,7 +16,60 @@ from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, lines_of_file
 
+SPACES = "[ \\t\\r\\n\\f\\v\u3000]+"
+"""Regular expression of what separates words; other spaces, such as U+00A0, are part of a word.
+
+U+3000 is the space of Chinese and Japanese keyboards.
+"""
+
+_SPACES = re.compile(SPACES)
+
+_MOST_WORDS = 1 << 16
+"""Some 15 MB."""
+
+_LONGEST_WORD = 32
+
 _RESERVED = ("<pad>", "</s>", "<unk>")
+
+RESERVED = ("<pad>", "<EOS>")
+
+UNKNOWN = ("UNK", "<UNK>", "<unk>")
+"""Names of the unknown word; the first one that is on the list is used."""
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text."""
+    return [word for word in _SPACES.split(text) if word]
+
+
+def single_spaced(text: str) -> str:
+    """Returns the words of a text with one space between two of them."""
+    return " ".join(split_words(text))
+
+
+class WordIds(dict[str, bytes]):
+    """Word -> its ids as bytes of int32, which are fast to join; words that are missing are encoded and cached.
+
+    Args:
+        encode: returns the ids of a word.
+        most_words: maximum number of cached words.
+        longest_word: maximum characters of a cached word; where spaces are rare, whole lines are words, which do not
+            recur.
+    """
+
+    def __init__(
+        self, encode: Callable[[str], list[int]], most_words: int = _MOST_WORDS, longest_word: int = _LONGEST_WORD
+    ):
+        super().__init__()
+        self._encode, self._most_words, self._longest_word = encode, most_words, longest_word
+
+    def __missing__(self, word: str) -> bytes:
+        ids = np.array(self._encode(word), np.int32).tobytes()
+        if len(word) <= self._longest_word:
+            if len(self) >= self._most_words:
+                self.clear()
+            self[word] = ids
+        return ids
 
 
 class WordEncoder(TextEncoder):
@@ -124,11 +181,6 @@ class TokenEncoder(WordEncoder):
         return cls(most_frequent_words(lines, room, _RESERVED, "token vocabulary"))
 
 
-RESERVED = ("<pad>", "<EOS>")
-UNKNOWN = ("UNK", "<UNK>", "<unk>")
-"""Names of the unknown word; the first one that is on the list is used."""
-
-
 @register_vocabulary
 class WordListEncoder(WordEncoder):
     """Tensor2Tensor's token vocabulary: the number of a line, from 0, is the id of its word.
@@ -189,52 +241,3 @@ class WordListEncoder(WordEncoder):
                 f"{UNKNOWN[0]} at its end, or cut the text into the list's words first"
             )
         return token_id
-
-
-SPACES = "[ \\t\\r\\n\\f\\v\u3000]+"
-"""Regular expression of what separates words; other spaces, such as U+00A0, are part of a word.
-
-U+3000 is the space of Chinese and Japanese keyboards.
-"""
-
-_SPACES = re.compile(SPACES)
-
-
-def split_words(text: str) -> list[str]:
-    """Returns the words of a text."""
-    return [word for word in _SPACES.split(text) if word]
-
-
-def single_spaced(text: str) -> str:
-    """Returns the words of a text with one space between two of them."""
-    return " ".join(split_words(text))
-
-
-_MOST_WORDS = 1 << 16
-"""Some 15 MB."""
-_LONGEST_WORD = 32
-
-
-class WordIds(dict[str, bytes]):
-    """Word -> its ids as bytes of int32, which are fast to join; words that are missing are encoded and cached.
-
-    Args:
-        encode: returns the ids of a word.
-        most_words: maximum number of cached words.
-        longest_word: maximum characters of a cached word; where spaces are rare, whole lines are words, which do not
-            recur.
-    """
-
-    def __init__(
-        self, encode: Callable[[str], list[int]], most_words: int = _MOST_WORDS, longest_word: int = _LONGEST_WORD
-    ):
-        super().__init__()
-        self._encode, self._most_words, self._longest_word = encode, most_words, longest_word
-
-    def __missing__(self, word: str) -> bytes:
-        ids = np.array(self._encode(word), np.int32).tobytes()
-        if len(word) <= self._longest_word:
-            if len(self) >= self._most_words:
-                self.clear()
-            self[word] = ids
-        return ids

@@ -34,8 +34,22 @@ from t2t.problems.filters import EMPTY, drop_reasons
 from t2t.problems.samples import SampleRecord, check_samples, samples_of
 from t2t.specs.constants import TRAIN
 
+log = logging.getLogger("t2t")
+
 DIGESTS = "digests-"
 """Prefix of the names of folders of digests."""
+
+GROUPS = 256
+"""Number of groups of digests; the first byte of a digest is its group."""
+
+BLOCK = 1 << 18
+"""Digests that are sorted into groups at a time; a shard with more has several blocks."""
+
+ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("sample", "<u8")])
+"""The halves of a digest, and the index of the sample in its shard, from 0."""
+
+_CHUNK = 1 << 20
+"""Bytes that `_write_zeros` writes at a time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,16 +127,6 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
 
 def _map(place: Path, file: FileRecord) -> memoryview:
     return np.lib.format.open_memmap(place / file.name, mode="r").data
-
-
-GROUPS = 256
-"""Number of groups of digests; the first byte of a digest is its group."""
-
-BLOCK = 1 << 18
-"""Digests that are sorted into groups at a time; a shard with more has several blocks."""
-
-ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("sample", "<u8")])
-"""The halves of a digest, and the index of the sample in its shard, from 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,12 +240,6 @@ class _DigestWriter:
         self._digests.append(entries[np.argsort(group, kind="stable")])
         self._groups.append(np.bincount(group, minlength=GROUPS).tolist())
         self._waiting = []
-
-
-log = logging.getLogger("t2t")
-
-_CHUNK = 1 << 20
-"""Bytes that `_write_zeros` writes at a time."""
 
 
 def missing_digests(plan: GenerationPlan, folder: Path) -> list[int]:

@@ -21,6 +21,15 @@ from t2t.files.trust import check_inside
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
+BLOCK = 1 << 20
+"""Examples per block when scanning the lengths of a whole split; bounds the memory."""
+
+_UNITS = {
+    FeatureKind.TOKENS: "tokens", FeatureKind.REAL: "vectors", FeatureKind.VIDEO: "frames",
+    FeatureKind.AUDIO: "units of 10 ms",
+}  # fmt: skip
+"""What counts 1 in the lengths of sequences, by kind."""
+
 
 class SplitReader:
     """One split of generated data. Opening it checks the size of each file against the manifest.
@@ -242,16 +251,6 @@ class CutReader(SplitReader):
             return values, lengths
         position = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return values[position < self._most[feature]], np.minimum(lengths, self._most[feature], dtype=np.int32)
-
-
-BLOCK = 1 << 20
-"""Examples per block when scanning the lengths of a whole split; bounds the memory."""
-
-_UNITS = {
-    FeatureKind.TOKENS: "tokens", FeatureKind.REAL: "vectors", FeatureKind.VIDEO: "frames",
-    FeatureKind.AUDIO: "units of 10 ms",
-}  # fmt: skip
-"""What counts 1 in the lengths of sequences, by kind."""
 
 
 def batch_unit(features: Iterable[FeatureSpec]) -> str:

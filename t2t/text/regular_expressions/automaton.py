@@ -3,7 +3,9 @@
 A nondeterministic automaton (Thompson 1968, "Regular expression search algorithm") is built first and made
 deterministic by the subset construction (Rabin and Scott 1959).
 
-Legend: S states.
+Over the ids of a vocabulary, the automaton over bytes reads the bytes that each id adds.
+
+Legend: S states, V vocabulary, L longest piece in bytes.
 """
 
 import re
