@@ -1,6 +1,6 @@
 """What a sample generator gets and yields, and the check of its samples against what the problem declares.
 
-It gets raw files, a random generator, counters, and the shard that it is to yield. A fault is usually a mistake in a few
+It gets raw files, a random generator, counters and the shard to yield. A fault is usually a mistake in a few
 lines of a plug-in, so the message says which sample, of which split, has what, and what it needs.
 """
 
