@@ -1,7 +1,7 @@
 """Maps .npy files into memory one behind the other, so that one gather reaches the items of all of them.
 
 Python's own maps each keep a file open, and a gather over an array for each file is a loop: both would bound the number
-of files. Here a range of addresses is reserved, every file is mapped to a place in it, and none stays open.
+of files. Here a range of addresses is reserved, every file is mapped into it, and none stays open.
 
 Letters: N requested ranges of items.
 """
@@ -111,23 +111,23 @@ class MappedFiles:
 
     def __init__(self, headers: Sequence[NpyHeader]):
         self._headers, step = headers, mmap.ALLOCATIONGRANULARITY
-        *places, end = np.cumsum([0] + [-(-header.stop // step) * step for header in headers]).tolist()
+        *offsets, end = np.cumsum([0] + [-(-header.stop // step) * step for header in headers]).tolist()
         self._memory = np.frombuffer(mmap.mmap(-1, max(1, end), mmap.MAP_PRIVATE, mmap.PROT_READ), np.uint8)
-        for header, place in zip(headers, places, strict=True):
-            _map(header, self._memory.ctypes.data + place)
-        self._starts = np.array([place + header.start for place, header in zip(places, headers, strict=True)])
+        for header, offset in zip(headers, offsets, strict=True):
+            _map(header, self._memory.ctypes.data + offset)
+        self._starts = np.array([offset + header.start for offset, header in zip(offsets, headers, strict=True)])
 
     def __getitem__(self, number: int) -> np.ndarray:
         header, start = self._headers[number], int(self._starts[number])
         return self._memory[start : start + header.stop - header.start].view(header.dtype).reshape(header.shape)
 
-    def items(self, numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Returns items, (N, *item_shape): of file `numbers[i]` the one at `places[i]`; see `gather`."""
+    def items(self, numbers: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns items, (N, *item_shape): of file `numbers[i]` the one at `positions[i]`; see `gather`."""
         items, firsts, width = self._items
-        return items[firsts[numbers] + places * width]
+        return items[firsts[numbers] + positions * width]
 
-    def gather(self, numbers: np.ndarray, places: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Returns consecutive items of files: of file `numbers[i]` those from `places[i]` on, `lengths[i]` in number.
+    def gather(self, numbers: np.ndarray, positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Returns consecutive items of files: of file `numbers[i]` the `lengths[i]` ones from `positions[i]` on.
 
         The arrays of all files must have one dtype and one shape of items.
 
@@ -135,7 +135,7 @@ class MappedFiles:
             Concatenated items, (sum of lengths, *item_shape).
         """
         items, firsts, width = self._items
-        return items[ranges(firsts[numbers] + places * width, lengths, width)]
+        return items[ranges(firsts[numbers] + positions * width, lengths, width)]
 
     @functools.cached_property
     def _items(self) -> tuple[np.ndarray, np.ndarray, int]:

@@ -87,25 +87,25 @@ class MakeShards(ShardTask):
     """Makes the shards of all splits."""
 
     @functools.cached_property
-    def places(self) -> list[tuple[str, int]]:
+    def shards(self) -> list[tuple[str, int]]:
         """Split and number of each shard."""
         return self.plan.every_shard()
 
     @property
     def count(self) -> int:
         """Number of shards of all splits."""
-        return len(self.places)
+        return len(self.shards)
 
     def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
-        result = generate_shard(opened, *self.places[element])
+        result = generate_shard(opened, *self.shards[element])
         dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
         repaired = {f"repaired: {what}": count for what, count in result.counts.repaired.items()}
         return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **repaired}
 
     def is_done(self, element: int) -> bool:
         """Returns whether the folder of the shard exists."""
-        return shard_folder(self.folder, *self.places[element]).is_dir()
+        return shard_folder(self.folder, *self.shards[element]).is_dir()
 
 
 class DigestShards(ShardTask):

@@ -181,7 +181,7 @@ class Cipher(AlgorithmicProblem):
     def solve(self, inputs: list[str]) -> list[str]:
         """Returns the encrypted text."""
         size = len(self.symbols)
-        return [str((int(symbol) - places) % size) for symbol, places in zip(inputs, cycle(self.key), strict=False)]
+        return [str((int(symbol) - shift) % size) for symbol, shift in zip(inputs, cycle(self.key), strict=False)]
 
 
 _WEIGHTS = (0.4, 0.3, 0.2, 0.08, 0.02)

@@ -33,11 +33,11 @@ def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
     return next((path for name in names if os.path.exists(path := Path(folder) / name)), None)
 
 
-def read_members(place: Path, wanted: Callable[[str], bool], most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
+def read_members(data_path: Path, wanted: Callable[[str], bool], most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
     """Reads files from a folder, or from an archive as if it were unpacked.
 
     Args:
-        place: a folder, or an archive.
+        data_path: a folder, or an archive.
         wanted: returns whether to read a file, given its path, e.g. `cifar-10-batches-bin/test_batch.bin`; paths of
             files in a folder begin with the name of the folder.
         most_bytes: largest sum of the sizes of the files of an archive.
@@ -48,51 +48,51 @@ def read_members(place: Path, wanted: Callable[[str], bool], most_bytes: int = M
     Raises:
         UserError: the archive is damaged, or unpacks to more than `most_bytes`; the message names it.
     """
-    place, found, size = Path(place), {}, 0
-    with _errors(place):
-        for name, length, read in _members(place, wanted):
-            size += 0 if place.is_dir() else length
+    data_path, found, size = Path(data_path), {}, 0
+    with _errors(data_path):
+        for name, length, read in _members(data_path, wanted):
+            size += 0 if data_path.is_dir() else length
             if size > most_bytes:
                 raise UserError(
-                    f"{place}: its files unpack to more than {most_bytes:,} bytes, which none of these data sets has; "
-                    f"check where it is from"
+                    f"{data_path}: its files unpack to more than {most_bytes:,} bytes, which none of these data sets "
+                    f"has; check where it is from"
                 )
             found[name] = read()
     return dict(sorted(found.items()))
 
 
-def unpack_tar(place: Path, folder: Path) -> None:
+def unpack_tar(data_path: Path, folder: Path) -> None:
     """Unpacks a tar archive, plain or packed, without files that would lie outside of the folder.
 
     Raises:
         UserError: the archive is damaged; the message names it.
     """
-    with _errors(place):
-        for member, archive in _tar_members(place):
+    with _errors(data_path):
+        for member, archive in _tar_members(data_path):
             archive.extract(member, folder, filter="data")
 
 
-def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+def _members(data_path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
     """Yields the path, the unpacked size in bytes and a read function of each wanted file."""
-    if place.is_dir():
-        for path in sorted(place.rglob("*")):
-            name = path.relative_to(place.parent).as_posix()
+    if data_path.is_dir():
+        for path in sorted(data_path.rglob("*")):
+            name = path.relative_to(data_path.parent).as_posix()
             if path.is_file() and wanted(name):
                 yield name, path.stat().st_size, path.read_bytes
-    elif zipfile.is_zipfile(place):
-        with zipfile.ZipFile(place) as archive:
+    elif zipfile.is_zipfile(data_path):
+        with zipfile.ZipFile(data_path) as archive:
             for info in archive.infolist():
                 if wanted(info.filename) and not info.is_dir():
                     yield info.filename, info.file_size, functools.partial(_unpacked, archive, info)
     else:
-        for member, tar in _tar_members(place):
+        for member, tar in _tar_members(data_path):
             name = member.name.removeprefix("./")
             content = tar.extractfile(member) if member.isfile() and wanted(name) else None
             if content is not None:
                 yield name, member.size, content.read
 
 
-def _tar_members(place: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+def _tar_members(data_path: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
     """Yields what is in a tar archive, plain or packed, and the archive; each may be read until the next is taken.
 
     What headers say is not believed: memory stays bounded, and the positions of headers must grow.
@@ -100,10 +100,10 @@ def _tar_members(place: Path) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile
     Raises:
         tarfile.TarError: it is no tar archive, or a header is damaged or of more than `_MOST_HEADER_BYTES`.
     """
-    with open(place, "rb") as file:
+    with open(data_path, "rb") as file:
         start = file.read(6)
     opened: Any = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), open)
-    with opened(place, "rb") as stream:
+    with opened(data_path, "rb") as stream:
         bounded = _BoundedStream(stream)
         with tarfile.open(mode="r:", fileobj=bounded) as archive:  # type: ignore[call-overload]  # needs no whole stream
             end = -1
@@ -141,11 +141,11 @@ _OF_HEADERS = (EOFError, RuntimeError, ValueError, OverflowError)
 
 
 @contextlib.contextmanager
-def _errors(place: Path) -> Iterator[None]:
+def _errors(data_path: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, *_OF_HEADERS) as error:
-        raise UserError(f"{place}: the archive is damaged ({one_line(error)}); download it again") from None
+        raise UserError(f"{data_path}: the archive is damaged ({one_line(error)}); download it again") from None
     except OSError as error:
         cure = remedy_of(error, "download it again")
-        raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None
+        raise UserError(f"{data_path}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None

@@ -157,8 +157,8 @@ class Cifar(Image2Class):
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (SIDE, SIDE, 3)
-    _not_of_data = ("places",)
-    places: ClassVar[Sequence[str]] = ()
+    _not_of_data = ("archives",)
+    archives: ClassVar[Sequence[str]] = ()
     """Folders and archives of the original files."""
     files: ClassVar[dict[str, Sequence[str]]] = {}
     """By `train` and `test`, the names of the files, without `.bin`."""
@@ -172,13 +172,13 @@ class Cifar(Image2Class):
     def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
-        place = find_first_existing(context.tmp_dir, self.places)
-        if place is None:
-            instead = f"; or put one of {', '.join(self.places)} into {context.tmp_dir}"
+        data_path = find_first_existing(context.tmp_dir, self.archives)
+        if data_path is None:
+            instead = f"; or put one of {', '.join(self.archives)} into {context.tmp_dir}"
             for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
                 yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
             return
-        images, labels = self._read(place, TEST if split == TEST else TRAIN)
+        images, labels = self._read(data_path, TEST if split == TEST else TRAIN)
         held_out = min(_HELD_OUT, len(images) // 10)  # smaller files than the original ones work, too
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
@@ -190,34 +190,34 @@ class Cifar(Image2Class):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, or the files of the folder, that is read."""
-        place = find_first_existing(tmp_dir, self.places)
-        if place is None or place.is_file():
-            return {place.name: place} if place else {}
+        data_path = find_first_existing(tmp_dir, self.archives)
+        if data_path is None or data_path.is_file():
+            return {data_path.name: data_path} if data_path else {}
         names = [name + end for names in self.files.values() for name in names for end in ("", ".bin")]
-        return {name: place / name for name in names if (place / name).is_file()}
+        return {name: data_path / name for name in names if (data_path / name).is_file()}
 
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
         return (
-            f"one of {', '.join(self.places)} in --tmp_dir; else {self.dataset} of TensorFlow Datasets in "
+            f"one of {', '.join(self.archives)} in --tmp_dir; else {self.dataset} of TensorFlow Datasets in "
             f"--tmp_dir/tensorflow_datasets, downloaded where it is missing"
         )
 
-    def _read(self, place: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, data_path: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         wanted = self.files[part]
-        found = read_members(place, lambda path: PurePosixPath(path).name.removesuffix(".bin") in wanted)
+        found = read_members(data_path, lambda path: PurePosixPath(path).name.removesuffix(".bin") in wanted)
         by_name = {PurePosixPath(path).name: content for path, content in found.items()}
         parts = []
         for name in wanted:
             if name + ".bin" in by_name:
-                parts.append(read_binary(by_name[name + ".bin"], self.label_bytes, f"{name}.bin in {place}"))
+                parts.append(read_binary(by_name[name + ".bin"], self.label_bytes, f"{name}.bin in {data_path}"))
             elif name in by_name:
-                parts.append(read_python(by_name[name], self.label_key, f"{name} in {place}"))
+                parts.append(read_python(by_name[name], self.label_key, f"{name} in {data_path}"))
             else:
-                raise UserError(f"{self.name}: {place} has neither {name} nor {name}.bin; download it again")
+                raise UserError(f"{self.name}: {data_path} has neither {name} nor {name}.bin; download it again")
         images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         if labels.max(initial=0) >= len(self.class_labels):
-            raise UserError(f"{self.name}: {place} has a label {labels.max()}; it is of another data set")
+            raise UserError(f"{self.name}: {data_path} has a label {labels.max()}; it is of another data set")
         return images, labels
 
 
@@ -226,7 +226,7 @@ class ImageCifar10(Cifar):
     """Small photographs in 10 classes (CIFAR-10, 50,000 images of 32 x 32)."""
 
     class_labels = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-    places = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
+    archives = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
     files = {TRAIN: tuple(f"data_batch_{number}" for number in range(1, 6)), TEST: ("test_batch",)}
     dataset = "cifar10"
 
@@ -236,7 +236,7 @@ class ImageCifar100(Cifar):
     """Small photographs in 100 classes (CIFAR-100, 50,000 images of 32 x 32)."""
 
     class_labels = tuple(_CIFAR100.split())
-    places = ("cifar-100-binary", "cifar-100-python", "cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
+    archives = ("cifar-100-binary", "cifar-100-python", "cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
     files = {TRAIN: ("train",), TEST: ("test",)}
     label_bytes, label_key = 2, "fine_labels"
     dataset = "cifar100"

@@ -86,8 +86,8 @@ class CommonVoice(Speech2Text):
 
     def _folder(self, tmp_dir: Path) -> Path | None:
         """Returns the folder of the language; of several releases, the latest by name."""
-        places = [
+        folders = [
             Path(tmp_dir) / self.language,
             *sorted(Path(tmp_dir).glob(f"cv-corpus-*/{self.language}"), reverse=True),
         ]
-        return next((place for place in places if (place / "train.tsv").is_file()), None)
+        return next((place for place in folders if (place / "train.tsv").is_file()), None)

@@ -296,13 +296,13 @@ _SHOWN = 40
 """Characters of a wrong value that a message shows."""
 
 
-def parse_score(line: str, column: int, place: str) -> float:
+def parse_score(line: str, column: int, where: str) -> float:
     """Returns the score on a line.
 
     Args:
         line: of a file, with columns separated by TABs.
         column: number of the column of the score, from 1.
-        place: file and line, for the beginning of error messages.
+        where: file and line, for the beginning of error messages.
 
     Raises:
         UserError: there is no such column, or it is not a finite number.
@@ -310,7 +310,7 @@ def parse_score(line: str, column: int, place: str) -> float:
     cells = line.split("\t", column)
     if len(cells) < column:
         raise UserError(
-            f"{place}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}; "
+            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}; "
             f"correct the file or --train_score_column"
         )
     try:
@@ -319,7 +319,7 @@ def parse_score(line: str, column: int, place: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(
-            f"{place}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; "
+            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; "
             f"correct the file or --train_score_column"
         )
     return score

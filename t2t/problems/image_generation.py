@@ -108,8 +108,8 @@ def bounced(start: float, velocity: float, free: float, frames: int) -> np.ndarr
 
     The way to the other wall and back is like a circle of length 2 * `free`, on which the velocity is constant.
     """
-    places: np.ndarray = free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
-    return places
+    positions: np.ndarray = free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
+    return positions
 
 
 def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames: int) -> np.ndarray:

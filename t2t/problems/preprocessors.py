@@ -198,9 +198,9 @@ class TokenMasking:
             Two arrays like `ids`: what a model reads, and what it predicts: the original tokens at the chosen
             positions, else PAD_ID.
         """
-        places = np.flatnonzero((ids != PAD_ID) & (ids != EOS_ID))
-        count = min(len(places), max(1, round(self.rate * len(places))))
-        chosen = rng.choice(places, size=count, replace=False)
+        positions = np.flatnonzero((ids != PAD_ID) & (ids != EOS_ID))
+        count = min(len(positions), max(1, round(self.rate * len(positions))))
+        chosen = rng.choice(positions, size=count, replace=False)
         draws, others = rng.random(count), rng.integers(EOS_ID + 1, self.vocab_size, size=count)
         inputs, targets = ids.copy(), np.full_like(ids, PAD_ID)
         targets[chosen] = ids[chosen]

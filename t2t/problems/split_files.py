@@ -57,7 +57,7 @@ def blocks_to_read(files: Files, split: str, context: GenerationContext, most_li
     if context.shards == 1:
         return [tuple(LineBlock(path) for path in sides) for sides in files()]
     blocks = _every_block(files, split, context, most_lines)[context.shard]
-    return [tuple(LineBlock(Path(path), *place) for path, *place in blocks)]
+    return [tuple(LineBlock(Path(path), *position) for path, *position in blocks)]
 
 
 def _every_block(files: Files, split: str, context: GenerationContext, most_lines: int | None) -> list[list[list[Any]]]:
@@ -206,7 +206,7 @@ class NamedFiles(Problem):
     def _check_matches(self, given: dict[str, Any]) -> None:
         """Raises UserError if two patterns match different things where their files are read together.
 
-        It is called with the options as they are given, since `self.options` have files in place of patterns.
+        It is called with the options as they are given, since `self.options` have files in position of patterns.
         """
         (first, firsts), *others = [(name, matched_files(value) if value else []) for name, value in given.items()]
         for name, files in others:
@@ -245,12 +245,14 @@ class NamedFiles(Problem):
         Raises:
             UserError: a line has no TAB, or see `lines`.
         """
-        for place, line in self.lines(split, context):
+        for position, line in self.lines(split, context):
             left, tab, right = line.partition("\t")
             if not tab:
-                raise self.line_error(place, f"has no TAB: {line[:40]!r}")
-            yield place, left.strip(), right.strip()
+                raise self.line_error(position, f"has no TAB: {line[:40]!r}")
+            yield position, left.strip(), right.strip()
 
-    def line_error(self, place: Line, found: str) -> UserError:
+    def line_error(self, position: Line, found: str) -> UserError:
         """Returns an error about one line."""
-        return UserError(f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file")
+        return UserError(
+            f"{position.path}, line {position.number:,}, {found}; a line is {self.line_form}; correct the file"
+        )

@@ -180,7 +180,7 @@ def _leading_ranges(ranges: Sequence[tuple[int, int]], share: float) -> list[tup
     return [(start, start + math.ceil((end - start) * min(share, 1.0))) for start, end in ranges]
 
 
-def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:
+def _iterated(problem: str, examples: Iterable[dict[str, bytes]], folder: Path) -> Iterator[dict[str, bytes]]:
     """Yields examples; turns TensorFlow's errors while reading into UserError, but not errors of the consumer."""
     iterator, number = None, 0
     while True:
@@ -191,7 +191,7 @@ def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -
             return
         except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
             raise UserError(
-                f"{problem}: reading example {number + 1:,} of the data set in {place} failed: "
+                f"{problem}: reading example {number + 1:,} of the data set in {folder} failed: "
                 f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and "
                 f"run the same command again"
             ) from error

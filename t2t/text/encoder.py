@@ -24,7 +24,7 @@ from t2t.registry import VOCABULARIES
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BEGIN, END, NONE = "begin", "end", "none"
-_PLACES = {"source": (BEGIN, END), "target": (BEGIN, NONE)}
+_POSITIONS = {"source": (BEGIN, END), "target": (BEGIN, NONE)}
 
 
 class LanguageMarks(NamedTuple):
@@ -43,7 +43,7 @@ class LanguageCodes:
     """The codes of a vocabulary, and where they stand.
 
     Raises:
-        UserError: a place is not possible.
+        UserError: a position is not possible.
     """
 
     ids: Mapping[str, int]
@@ -54,11 +54,11 @@ class LanguageCodes:
     """Where the code of an output's language stands: `begin`, or `none` if the model itself begins with a language."""
 
     def __post_init__(self) -> None:
-        for side, places in _PLACES.items():
-            if getattr(self, side) not in places:
+        for side, positions in _POSITIONS.items():
+            if getattr(self, side) not in positions:
                 raise UserError(
                     f"language codes: those of the {side} stand at {getattr(self, side)!r}; they may stand at "
-                    f"{' or '.join(places)}"
+                    f"{' or '.join(positions)}"
                 )
 
     def find(self, language: str, asked: str) -> int:

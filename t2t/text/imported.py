@@ -152,8 +152,8 @@ class PieceTableEncoder(ListedPieces):
     def _encode_with_sentinels(self, text: str) -> list[int]:
         """Returns the ids of the sentinels of a text and of the parts between them, which are encoded separately."""
         ids, start = [], 0
-        found = [place for place in SENTINEL.finditer(text) if place[0] in self._ids]
-        for end, after in [*(place.span() for place in found), (len(text), len(text))]:
+        found = [match for match in SENTINEL.finditer(text) if match[0] in self._ids]
+        for end, after in [*(match.span() for match in found), (len(text), len(text))]:
             pieces = self._processor.encode(text[start:end], out_type=str)
             ids += [self._ids.get(piece, UNK_ID) for piece in pieces]
             ids += [self._ids[text[end:after]]] if after > end else []
@@ -265,11 +265,11 @@ class BpeCodes:
 def _join(pieces: list[str], pair: tuple[str, ...]) -> list[str]:
     """Returns the pieces with all of one pair joined, from the left."""
     joined: list[str] = []
-    place = 0
-    while place < len(pieces):
-        is_pair = tuple(pieces[place : place + 2]) == pair
-        joined.append("".join(pair) if is_pair else pieces[place])
-        place += 2 if is_pair else 1
+    index = 0
+    while index < len(pieces):
+        is_pair = tuple(pieces[index : index + 2]) == pair
+        joined.append("".join(pair) if is_pair else pieces[index])
+        index += 2 if is_pair else 1
     return joined
 
 

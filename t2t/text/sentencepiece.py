@@ -216,28 +216,28 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
     The classes that SentencePiece ships for it need a newer protobuf than TensorFlow allows.
     """
-    place = 0
+    position = 0
 
     def varint() -> int:
-        nonlocal place
+        nonlocal position
         value = shift = 0
         while True:
-            byte, place = message[place], place + 1
+            byte, position = message[position], position + 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return value
 
-    while place < len(message):
+    while position < len(message):
         number, kind = divmod(varint(), 8)
         if kind == 2:
             size = varint()
-            yield number, message[place : place + size]
-            place += size
+            yield number, message[position : position + size]
+            position += size
         elif kind == 0:
             varint()
         else:
-            place += 8 if kind == 1 else 4
+            position += 8 if kind == 1 else 4
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

@@ -244,9 +244,9 @@ def _frequent_strings(
         going_on = frequent[inverse] & (text.left_N[starts] > length)
         if length == longest or not going_on.any():
             return by_length
-        places = np.cumsum(recorded) - 1
+        indices = np.cumsum(recorded) - 1
         starts, inverse = starts[going_on], inverse[going_on]
-        joined = places[inverse] * size + text.symbols_N[starts + length]
+        joined = indices[inverse] * size + text.symbols_N[starts + length]
         possible = len(by_length[-1].keys) * size
         in_table = possible <= dense * len(joined)
         keys, inverse = (np.arange(possible), joined) if in_table else np.unique(joined, return_inverse=True)
@@ -269,15 +269,15 @@ def _piece_starts(text: SpeltTokens, by_length: list[Strings]) -> np.ndarray:
     """Returns where the pieces begin when each token is cut into the longest ones from left to right."""
     lengths = np.ones(len(text.symbols_N), dtype=np.int64)
     positions = np.arange(len(text.symbols_N))
-    places = text.symbols_N
+    indices = text.symbols_N
     for length, strings in enumerate(by_length[1:], start=2):
         inside = text.left_N[positions] >= length
-        positions, places = positions[inside], places[inside]
-        wanted = places * len(text.alphabet) + text.symbols_N[positions + length - 1]
-        places = np.searchsorted(strings.keys, wanted)
-        found = strings.keys[np.minimum(places, len(strings.keys) - 1)] == wanted
-        positions, places = positions[found], places[found]
-        lengths[positions[strings.kept[places]]] = length
+        positions, indices = positions[inside], indices[inside]
+        wanted = indices * len(text.alphabet) + text.symbols_N[positions + length - 1]
+        indices = np.searchsorted(strings.keys, wanted)
+        found = strings.keys[np.minimum(indices, len(strings.keys) - 1)] == wanted
+        positions, indices = positions[found], indices[found]
+        lengths[positions[strings.kept[indices]]] = length
     steps = lengths.tolist()
     starts = []
     position = 0
@@ -291,11 +291,11 @@ def _list_pieces(by_length: list[Strings], alphabet: list[str]) -> list[tuple[fl
     """Returns the count and the text of each piece."""
     found = []
     for length, strings in enumerate(by_length, start=1):
-        for place in np.flatnonzero(strings.kept).tolist():
+        for index in np.flatnonzero(strings.kept).tolist():
             characters = []
-            here = place
+            here = index
             for shorter in range(length - 1, -1, -1):
                 here, symbol = divmod(int(by_length[shorter].keys[here]), len(alphabet))
                 characters.append(alphabet[symbol])
-            found.append((float(strings.counts[place]), "".join(reversed(characters))))
+            found.append((float(strings.counts[index]), "".join(reversed(characters))))
     return found

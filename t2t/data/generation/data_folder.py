@@ -51,7 +51,7 @@ def written_aside(folder: Path) -> Iterator[Path]:
     """Yields an empty folder next to `folder`, which is renamed to it if the `with` block ends without an error.
 
     Raises:
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     partial = partial_folder(folder)
     try:
@@ -66,7 +66,7 @@ def make_empty(partial: Path) -> None:
     """Makes an empty folder; removes what an earlier run left in it.
 
     Raises:
-        MachineError: the place is not writable.
+        MachineError: the folder is not writable.
     """
     with os_errors_as_machine_errors(f"cannot write {partial}"):
         shutil.rmtree(partial, ignore_errors=True)
@@ -77,7 +77,7 @@ def publish(partial: Path, folder: Path) -> None:
     """Renames the folder of finished data to its final name.
 
     Raises:
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     with os_errors_as_machine_errors(f"cannot write {folder}"):
         fsync_dir(partial)
@@ -98,7 +98,7 @@ def lock_generation(folder: Path, flag: str = "--data_dir", waits: bool = False)
 
     Raises:
         UserError: another process holds the lock.
-        MachineError: the place is not writable.
+        MachineError: the folder is not writable.
     """
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
@@ -131,9 +131,9 @@ def check_places(folder: Path, flag: str = "--data_dir") -> None:
         folder: of the data that is to be made. A link to finished data is used as it is, so look for data first.
         flag: the one that names the parent folder, for a message.
     """
-    for place in (folder.parent, folder):
-        if place.exists() and not place.is_dir():
-            raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another {flag}")
+    for path in (folder.parent, folder):
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: that is a file, and a folder goes there; move it or choose another {flag}")
     if folder.is_symlink():
         raise UserError(
             f"{folder}: that is a link to {os.readlink(folder)}, and a folder goes there; remove the link or choose "

@@ -66,7 +66,7 @@ def write_distilled(
 
     Raises:
         UserError: a file of the original data is missing or damaged.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     with written_aside(folder) as partial:
         others = [split for name, split in manifest.splits.items() if name != TRAIN]

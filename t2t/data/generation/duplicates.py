@@ -125,8 +125,8 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
         )
 
 
-def _map(place: Path, file: FileRecord) -> memoryview:
-    return np.lib.format.open_memmap(place / file.name, mode="r").data
+def _map(path: Path, file: FileRecord) -> memoryview:
+    return np.lib.format.open_memmap(path / file.name, mode="r").data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +178,7 @@ def digest_shard(
 
     Raises:
         UserError: a sample is wrong, raw files are missing, or another process makes the same digests.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     path = digest_folder(job.folder, shard)
     if (finished := read_finished(DigestRecord, job.plan, path)) is not None:
@@ -257,14 +257,14 @@ def find_duplicates(plan: GenerationPlan, folder: Path) -> DuplicatesRecord:
 
     Raises:
         UserError: digests are missing, or another process looks for duplicates.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
-    place = duplicates_folder(folder)
-    if (finished := read_finished(DuplicatesRecord, plan, place)) is not None:
+    path = duplicates_folder(folder)
+    if (finished := read_finished(DuplicatesRecord, plan, path)) is not None:
         return finished
     digests = _ShardDigests.open_all(plan, folder)
     samples = [one.samples for one in digests]
-    with written_whole(place) as written, os_errors_as_machine_errors(f"cannot write {place}"):
+    with written_whole(path) as written, os_errors_as_machine_errors(f"cannot write {path}"):
         path = written / "repeated.npy"
         _write_zeros(path, sum(samples))
         repeated = np.lib.format.open_memmap(path, "r+")
@@ -309,14 +309,14 @@ class _ShardDigests:
         """Maps the digests of all shards; raises UserError if some do not exist, MachineError if there is no room."""
         paths, records = [], []
         for shard in range(plan.shards[TRAIN]):
-            place = digest_folder(folder, shard)
-            record = read_finished(DigestRecord, plan, place)
+            path = digest_folder(folder, shard)
+            record = read_finished(DigestRecord, plan, path)
             if record is None:
                 raise UserError(
                     f"{folder}: the digests of shard {shard} of split {TRAIN!r}, which duplicates are found by, are "
                     f"not written yet; run the same command again"
                 )
-            paths.append(place / record.digests.name)
+            paths.append(path / record.digests.name)
             records.append(record)
         with os_errors_as_machine_errors(f"cannot read the digests in {folder}"):
             entries = MappedFiles([NpyHeader.read(path) for path in paths])
@@ -333,8 +333,8 @@ def _find_repeated(digests: Sequence[_ShardDigests], group: int) -> np.ndarray:
     firsts = np.cumsum([0, *(one.samples for one in digests)])
     parts = [one.read(group) for one in digests]
     entries = np.concatenate(parts)
-    places = entries["sample"] + np.repeat(firsts[:-1], [len(part) for part in parts]).astype(np.uint64)
+    indices = entries["sample"] + np.repeat(firsts[:-1], [len(part) for part in parts]).astype(np.uint64)
     order = np.lexsort((entries["low"], entries["high"]))  # stable: equal ones stay in the order of the corpus
     high, low = entries["high"][order], entries["low"][order]
     same = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
-    return places[order[1:][same]]
+    return indices[order[1:][same]]

@@ -144,11 +144,11 @@ def _check_finite(
         row = first_not_finite(column)
         if row is None:
             continue
-        place = f"sample {numbers[row]:,}" if samples else f"one of the samples from {numbers[0]:,} on"
+        which = f"sample {numbers[row]:,}" if samples else f"one of the samples from {numbers[0]:,} on"
         value = samples[row].features.get(name) if samples else None
         file = f" ({value})" if isinstance(value, Path) else ""
         raise UserError(
-            f"problem {problem.name}: {place} of split {split!r}{file} has a value in {name!r} that is not finite "
+            f"problem {problem.name}: {which} of split {split!r}{file} has a value in {name!r} that is not finite "
             f"(nan or infinite); correct the recording or file that it comes from, or leave the sample out"
         )
 

@@ -80,7 +80,7 @@ def generate(
         workers: number of processes; None for one per core. The bytes do not depend on it.
         progress: called with what is read (a split, or `vocabulary`) and how many of its examples have been read; None
             for a bar on a terminal and log lines elsewhere.
-        once_forked: called before anything is generated, as soon as the workers are forked: a place for checks that
+        once_forked: called before anything is generated, as soon as the workers are forked: for checks that
             import TensorFlow, whose threads keep a process from forking.
         most_examples: examples in one file.
         most_bytes: bytes of values in one file.
@@ -91,7 +91,7 @@ def generate(
     Raises:
         UserError: the folder holds other data, or data from raw files that have changed since; another process is
             generating it; a sample is wrong; a split is empty; or more than half of the training examples are unfit.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
     refresh(folder)
@@ -146,7 +146,7 @@ def open_plan(
 
     Raises:
         UserError: raw files are missing, a vocabulary cannot be learnt from them, or it lacks a language's tag or code.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     plan = read_plan(partial)
     if plan is not None and not describe_differences(identity, plan.identity):
@@ -194,7 +194,7 @@ def finish(plan: GenerationPlan, problem: Problem, partial: Path, folder: Path) 
 
     Raises:
         UserError: see `merge_shards`.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     manifest = merge_shards(plan, problem, partial)
     publish(partial, folder)
@@ -224,7 +224,7 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
 
 
 def _count_finished(plan: GenerationPlan, partial: Path) -> int:
-    return sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
+    return sum(finished_shard(plan, partial, *shard) is not None for shard in plan.every_shard())
 
 
 def _log_vocabularies(problem: Problem) -> None:

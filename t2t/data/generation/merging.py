@@ -73,8 +73,8 @@ def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) ->
 def _read_results(plan: GenerationPlan, folder: Path) -> dict[str, list[ShardResult]]:
     """Returns the records of all shards by split, in order."""
     every = plan.every_shard()
-    found = {place: finished_shard(plan, folder, *place) for place in every}
-    missing = [number for number, place in enumerate(every) if found[place] is None]
+    found = {shard: finished_shard(plan, folder, *shard) for shard in every}
+    missing = [number for number, shard in enumerate(every) if found[shard] is None]
     if missing:
         named = [" ".join(map(str, every[number])) for number in missing[:_MOST_NAMED]]
         flags = [f"--shard={number}/{len(every)}" for number in missing[:_MOST_NAMED]]
@@ -85,7 +85,7 @@ def _read_results(plan: GenerationPlan, folder: Path) -> dict[str, list[ShardRes
             f"missing here without --shard and --merge"
         )
     return {
-        split: [result for place in every if place[0] == split and (result := found[place])] for split in plan.order
+        split: [result for shard in every if shard[0] == split and (result := found[shard])] for split in plan.order
     }
 
 
@@ -133,7 +133,7 @@ def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequen
         made: dict[str, dict[str, FileRecord]] = {"values": {}, "offsets": {}}
         for name in group[0].record.values:
             for kind, records in made.items():
-                paths = [part.place / getattr(part.record, kind)[name].name for part in group]
+                paths = [part.folder / getattr(part.record, kind)[name].name for part in group]
                 path = stem.with_name(f"{stem.name}.{name}.{kind}.npy")
                 if len(group) == 1:
                     _link(paths[0], path)
@@ -147,7 +147,7 @@ def _merge_files(plan: GenerationPlan, folder: Path, split: str, results: Sequen
 class _PartFiles(NamedTuple):
     """The files of consecutive examples of a shard, and their folder."""
 
-    place: Path
+    folder: Path
     record: SplitPart
 
 

@@ -89,7 +89,7 @@ def generate_shard(
 
     Raises:
         UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
-        MachineError: the disk is full, or the place is not writable.
+        MachineError: the disk is full, or the folder is not writable.
     """
     plan = job.plan
     if (finished := finished_shard(plan, job.folder, split, shard)) is not None:

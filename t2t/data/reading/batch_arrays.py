@@ -22,10 +22,10 @@ def read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) ->
     """Returns the arrays of a batch; its rows without an example are zeros."""
     arrays = {}
     for name, stored in columns.items():
-        if batch.places is not None:
+        if batch.row_of_example is not None:
             values, lengths = reader.read(batch.indices, stored)
             arrays[name], arrays[POSITIONS[name]] = pack_ids(
-                values, lengths, batch.places, batch.rows, batch.widths[name]
+                values, lengths, batch.row_of_example, batch.rows, batch.widths[name]
             )
         elif name in batch.widths:
             rows = _read_rows(reader, batch.indices, stored, batch.widths[name])

@@ -28,7 +28,7 @@ class Batch:
     """Padded length of each sequence feature."""
     rows: int = 0
     """Number of rows to fill up to with empty ones; 0 to add none."""
-    places: np.ndarray | None = None
+    row_of_example: np.ndarray | None = None
     """(N,) the row that each example is packed into, ascending; None for one example per row."""
 
 

@@ -39,7 +39,7 @@ class PackedRows(FixedShapes):
         row_N = best_fit(np.stack(list(lengths.values())), max(widths.values()))
         order = np.argsort(row_N, kind="stable")
         ends = np.searchsorted(row_N[order], np.arange(rows, row_N.max() + 1, rows))
-        return [Batch(indices[some], widths, rows, places=row_N[some] % rows) for some in np.split(order, ends)]
+        return [Batch(indices[some], widths, rows, row_of_example=row_N[some] % rows) for some in np.split(order, ends)]
 
 
 def best_fit(sizes_FN: np.ndarray, capacity: int) -> np.ndarray:
@@ -66,21 +66,21 @@ def best_fit(sizes_FN: np.ndarray, capacity: int) -> np.ndarray:
 
 
 def pack_ids(
-    values: np.ndarray, lengths: np.ndarray, places: np.ndarray, rows: int, width: int
+    values: np.ndarray, lengths: np.ndarray, row_of_example: np.ndarray, rows: int, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns packed ids and the position of each in its example, (B, L) int32 each, zeros after the last example.
 
     Args:
         values: concatenated ids of all examples.
         lengths: (N,) of the examples.
-        places: (N,) the row of each example, ascending.
+        row_of_example: (N,) the row of each example, ascending.
         rows: B.
         width: L.
     """
     starts = np.cumsum(lengths) - lengths
-    in_row = starts - starts[np.searchsorted(places, places)]
+    in_row = starts - starts[np.searchsorted(row_of_example, row_of_example)]
     positions = np.arange(len(values)) - np.repeat(starts, lengths)
-    where = np.repeat(places * width + in_row, lengths) + positions
+    where = np.repeat(row_of_example * width + in_row, lengths) + positions
     packed = np.zeros((2, rows * width), np.int32)
     packed[:, where] = values, positions
     ids, position = packed.reshape(2, rows, width)

@@ -284,15 +284,15 @@ def _change_all(steps: Sequence[Step], key: Key, numbers: Sequence[int], example
 
 
 def _changed(example: Example, number: int, steps: Sequence[Step], key: Key) -> Example:
-    for place, preprocessor in steps:
+    for position, preprocessor in steps:
         seen = {name: example[name] for name in preprocessor.features}
-        example = example | preprocessor(seen, generator_of(*key, number, place))
+        example = example | preprocessor(seen, generator_of(*key, number, position))
     return example
 
 
-def generator_of(seed: int, epoch: int, example: int, place: int | str) -> np.random.Generator:
+def generator_of(seed: int, epoch: int, example: int, position: int | str) -> np.random.Generator:
     """Returns the generator of one preprocessor, given by its position in the list, for one example in one epoch."""
-    digest = hashlib.blake2b(f"preprocessor/{seed}/{epoch}/{example}/{place}".encode(), digest_size=16).digest()
+    digest = hashlib.blake2b(f"preprocessor/{seed}/{epoch}/{example}/{position}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest))
 
 

@@ -219,10 +219,10 @@ class TaggedReader(SplitReader):
         start_N, first = np.cumsum(widened, dtype=np.int64) - widened, len(self._before)
         marked = np.empty(len(values) + len(lengths) * self._added, values.dtype)
         marked[np.arange(len(values)) + np.repeat(np.arange(len(lengths)) * self._added + first, lengths)] = values
-        for place, token_id in enumerate(self._before):
-            marked[start_N + place] = token_id
-        for place, token_id in enumerate(self._behind):
-            marked[start_N + first + lengths + place] = token_id
+        for position, token_id in enumerate(self._before):
+            marked[start_N + position] = token_id
+        for position, token_id in enumerate(self._behind):
+            marked[start_N + first + lengths + position] = token_id
         return marked, widened
 
 

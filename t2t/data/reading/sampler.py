@@ -97,4 +97,4 @@ class WindowedOrder:
         if not items:
             return []
         order = Permutation(len(items), "window", self._seed, epoch, window)(np.arange(len(items)))
-        return [items[place] for place in order]
+        return [items[position] for position in order]

@@ -249,10 +249,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
     def _window_batches(self) -> tuple[list[Batch], SplitReader]:
         """Returns the batches of the current window, in the order of training, and their reader."""
         limit = self._limit()
-        place = (self._epoch, self._window)
+        position = (self._epoch, self._window)
         plan = self._plan
-        if plan is None or plan[0] != (*place, limit):
-            plan = self._plan = ((*place, limit), *self._plan_window(*place, limit))
+        if plan is None or plan[0] != (*position, limit):
+            plan = self._plan = ((*position, limit), *self._plan_window(*position, limit))
             is_last = self._window + 1 == self._order.windows
             epoch, window = (self._epoch + 1, 0) if is_last else (self._epoch, self._window + 1)
             following = self._reader_of(epoch) if self._pool else None

@@ -67,7 +67,7 @@ def linearised(tree: ParseTree) -> str:
 def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> Restored:
     """Returns a tree over exactly these words, whatever the text: adds missing labels and drops surplus ones.
 
-    If the numbers of tags and words differ, `places` decides which tags are surplus, or which words have none.
+    If the numbers of tags and words differ, `word_indices` decides which tags are surplus, or which words have none.
 
     Args:
         words: at least one.
@@ -78,14 +78,14 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
     ends = {token[1:] for token in tokens if is_end(token)}
     opened = {token for token in set(tokens) if token in ends or token in phrases}
     tags = [token for token in tokens if token not in opened and not is_end(token)]
-    builder, place = _Builder(words), iter(places(tags, words))
+    builder, index = _Builder(words), iter(word_indices(tags, words))
     for token in tokens:
         if is_end(token):
             builder.close(token[1:])
         elif token in opened:
             builder.open(token)
         else:
-            builder.tag(token, next(place))
+            builder.tag(token, next(index))
     return builder.finish()
 
 
@@ -109,12 +109,12 @@ class _Builder:
         self._open.append((_atom(label), []))
         self._open_labels[_atom(label)] += 1
 
-    def tag(self, label: str, place: int | None) -> None:
-        """Adds the word at index `place` with a tag, after all words before it; drops the tag if `place` is None."""
-        if place is None:
+    def tag(self, label: str, index: int | None) -> None:
+        """Adds the word at index `index` with a tag, after all words before it; drops the tag if `index` is None."""
+        if index is None:
             self.repaired = True
             return
-        self._fill(place)
+        self._fill(index)
         self._add(label)
 
     def close(self, label: str) -> None:
@@ -139,9 +139,9 @@ class _Builder:
             self._close_innermost()
         return Restored(ParseTree(OUTER, tuple(self._open[0][1])), self.repaired)
 
-    def _fill(self, place: int) -> None:
-        """Adds the words before index `place`, which have no tag, to the innermost phrase."""
-        while self._next < place:
+    def _fill(self, index: int) -> None:
+        """Adds the words before index `index`, which have no tag, to the innermost phrase."""
+        while self._next < index:
             self.repaired = True
             self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
 
@@ -187,7 +187,7 @@ def tag_of_mark(word: str) -> str | None:
     return _TAGS_OF_MARKS.get(word)
 
 
-def places(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
+def word_indices(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
     """Returns the index of the word of each tag, ascending, or None for surplus tags.
 
     Equal numbers of tags and words are paired in order. Otherwise the alignment has the least cost (Wagner and Fischer

@@ -243,7 +243,7 @@ def _after(table: np.ndarray, pieces: list[bytes | None], states: np.ndarray) ->
         row[: len(piece or b"")] = list(piece or b"")
     found_SV = np.repeat(states[:, None], len(pieces), axis=1)
     found_SV[:, [piece is None for piece in pieces]] = dead
-    for place in range(bytes_VL.shape[1]):
-        longer_V = np.flatnonzero(lengths_V > place)
-        found_SV[:, longer_V] = table[found_SV[:, longer_V], bytes_VL[longer_V, place]]
+    for column in range(bytes_VL.shape[1]):
+        longer_V = np.flatnonzero(lengths_V > column)
+        found_SV[:, longer_V] = table[found_SV[:, longer_V], bytes_VL[longer_V, column]]
     return found_SV
