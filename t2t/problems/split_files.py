@@ -206,7 +206,7 @@ class NamedFiles(Problem):
     def _check_matches(self, given: dict[str, Any]) -> None:
         """Raises UserError if two patterns match different things where their files are read together.
 
-        It is called with the options as they are given, since `self.options` have files in position of patterns.
+        It is called with the options as they are given, since `self.options` have files in place of patterns.
         """
         (first, firsts), *others = [(name, matched_files(value) if value else []) for name, value in given.items()]
         for name, files in others:

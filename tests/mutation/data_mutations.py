@@ -11,7 +11,7 @@ DATA_MUTATIONS = mutations(
     ("the tag stands behind the first piece",
      "Training reads the language tag in another place than decoding writes it.", "t2t/data/reading/reader.py",
      "marked[start_N + position] = token_id",
-     "marked[start_N + place], marked[start_N + place + 1] = marked[start_N + place + 1], token_id",
+     "marked[start_N + position], marked[start_N + position + 1] = marked[start_N + position + 1], token_id",
      "test_problems_languages"),
     ("outputs without the code of their language", "An imported translator writes whatever language it begins with.",
      "t2t/problems/languages.py", "if target and target.target == BEGIN:", "if target and target.target == NONE:",
