@@ -93,6 +93,7 @@ def kept_by_length(pairs, features=("inputs", "targets"), **options):
     ({"filter_length_ratio": 2.5}, [("abcde", "ab"), ("ab", "abcde")], []),
     ({"filter_letters": 0.5}, [("one 1", "eins 1"), ("ab12", "ab12")], [("10.30", "halb elf"), ("half past", "10:30")]),
     ({"filter_min_words": 2}, [("a b", 3)], []),  # a side that is no text
+    ({"filters": "max_words=2"}, [("a", "a b"), ("a b", " a ")], [("a b", "a b c")]),  # by its registered name
 ])  # fmt: skip
 def test_pairs_are_taken_by_words_and_characters_of_both_sides(options, taken, dropped):
     assert kept_by_length([*dropped, *taken], **options) == taken
@@ -129,6 +130,17 @@ def test_every_option_has_its_filter_whose_reason_has_its_value():
         "with fewer than 2 words", "with more than 1,000 words", "with a word of more than 40 characters",
         "with less than 0.5 letters", "with a length ratio above 2.5",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["letters", "letters=much", "letters=0.1,letters=0.2", "letters=nan", "letters=1;a=2"])
+def test_registered_filters_are_given_once_with_a_number(text):
+    with refused(f"--filters={text}:", "name=0.3"):
+        list(length_filters(FilterOptions(filters=text), ("targets",)))
+
+
+def test_a_filter_that_is_not_registered_is_refused_with_a_near_name():
+    with refused("filter", "'lettres'", "letters", "--registry_help;"):
+        list(length_filters(FilterOptions(filters="lettres=1"), ("targets",)))
 
 
 @pytest.mark.parametrize(("option", "value", "allowed"), [
