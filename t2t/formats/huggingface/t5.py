@@ -28,7 +28,7 @@ from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors, part_tensors, scaled, take_parts, weights_of
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_t5 import t5_small
+from t2t.hparams.transformer_variants import t5_small
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder

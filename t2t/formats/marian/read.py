@@ -42,7 +42,7 @@ from t2t.formats.marian.mapping import (
 from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_settings, parse_vocabulary
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_marian import transformer_marian
+from t2t.hparams.transformer_variants import transformer_marian
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
