@@ -11,9 +11,10 @@ import numpy as np
 
 from benchmarks.known_answers import Row
 from t2t.checkpoints.store import CheckpointStore
-from t2t.importing.formats import ImportRequest
-from t2t.importing.run import ImportReport, import_run
+from t2t.formats.importer import TENSOR2TENSOR
+from t2t.runs.importing import ImportReport, import_run
 from t2t.runs.loading import load
+from t2t.runs.names import request_import
 from t2t.training.schedules import learning_rate
 
 CHECKPOINT = "t2t_oracle/transformer_test_ckpt"
@@ -26,8 +27,8 @@ TABLE_ROWS = 32
 def check(data: Path) -> list[Row]:
     """Imports the checkpoint into a temporary folder and compares."""
     with tempfile.TemporaryDirectory() as folder:
-        request = ImportRequest(
-            model_dir=data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
+        request = request_import(
+            TENSOR2TENSOR, data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
         )
         report = import_run(request)
         loaded = load(request.output_dir)
@@ -60,7 +61,7 @@ def _rate(report: ImportReport, hparams) -> list[Row]:
         if path.endswith(("beta", "inner/bias", "outer/bias"))
     ]
     moved = float(np.median(np.concatenate(biases)))  # biases with a gradient near Adam's epsilon move less
-    rate = learning_rate(hparams, 1, hidden_size=hparams.hidden_size, train_steps=1)
+    rate = learning_rate(hparams, 1)
     return [
         _row("how far the biases moved in one update, median", "6.9877e-07", f"{moved:.5g}"),
         _row("learning rate of update 1 here", "6.98771e-07", f"{rate:.6g}"),

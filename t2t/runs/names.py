@@ -4,9 +4,11 @@ import dataclasses
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t.errors import UnknownNameError, UserError
+from t2t.formats.importer import ImportRequest, read_by
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
 from t2t.hparams.override import assigned_names
@@ -201,6 +203,19 @@ def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Pro
     return problem
 
 
+def request_import(
+    format: str, model_dir: Path, problem: str = "", source_language: str = "", target_language: str = "", **more: Any
+) -> ImportRequest:
+    """Returns the request for an import: with the named problem, or else the one that the model's folder names.
+
+    Languages are options of the problem; `more` are further fields of the request. Raises as `get_text_problem`.
+    """
+    languages = {"source_language": source_language, "target_language": target_language}
+    given = {name: language for name, language in languages.items() if language}
+    found = get_text_problem(problem or read_by(format).named_problem(model_dir), given)
+    return ImportRequest(format=format, model_dir=model_dir, problem=found, **more)
+
+
 def split_variants(name: str) -> tuple[str, list[str]]:
     """Returns the base name and suffixes, last first, of a variant; raises UserError for a suffix given twice."""
     base, suffixes = name, []
@@ -284,3 +299,15 @@ def unfit_set(model: str, hparams_set: str, needed: str, hparams: HParams) -> Us
         f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
         f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
     )
+
+
+def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
+    sizes = hparams.problem_batch_sizes
+    if len(sizes) not in (1, len(problems)):
+        raise UserError(
+            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
+            f"one, or one for each"
+        )
+    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
+    return hparams.replace(batch_size=size or hparams.batch_size)

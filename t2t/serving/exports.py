@@ -18,15 +18,15 @@ import tensorflow_text  # noqa: F401  (registers the tokenizer operations)
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.errors import UserError
-from t2t.export.formats import REPORT
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import check_inside, read_sealed
+from t2t.formats.exporter import REPORT
+from t2t.formats.saved_model.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.inference.translator import Hypothesis
 from t2t.search.result import exists
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel, count_written
-from t2t.serving.requests import Query
+from t2t.serving.requests import Query, RequestError
 
 
 class ServedExport(ServedModel):
@@ -83,9 +83,11 @@ class ServedExport(ServedModel):
         """
         n_best = query.n_best or self.n_best
         if n_best > self._most:
-            raise UserError(
-                f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
-                f"with --n_best={n_best}"
+            raise RequestError(
+                f"{self._folder} was exported with {self._most}",
+                f"ask for as many, or export the run with --n_best={n_best}",
+                option="n_best",
+                value=n_best,
             )
         fixed = [*self._changes(query), *([] if query.most_tokens is None else ["max_tokens"])]
         fixed += [] if query.terms is None else ["constraints"]

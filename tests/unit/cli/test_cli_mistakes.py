@@ -20,7 +20,8 @@ from t2t.cli import (
     translate_all,
     tune,
 )
-from t2t.cli.common import define_alias, parse
+from t2t.cli.common import parse
+from t2t.cli.flags import define_alias
 from tests.errors import refused
 from tests.in_process import check_refused
 

@@ -21,7 +21,7 @@ from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.names import get_problem
-from t2t.runs.split_batches import build_training_batches, cut_reader
+from t2t.runs.trained_problems import build_training_batches, cut_reader
 from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
 from tests.generated import epoch_of, examples_of, rows_of
