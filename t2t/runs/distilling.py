@@ -25,7 +25,7 @@ from t2t.files.progress import Progress
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.metrics.sentence_bleu import SentenceBleu
+from t2t.metrics.text import SentenceBleu
 from t2t.runs.data import OpenData, open_run_data
 from t2t.runs.loading import LoadedRun
 from t2t.runs.names import get_problem

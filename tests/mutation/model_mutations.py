@@ -7,7 +7,7 @@ MODEL_MUTATIONS = mutations(
     # Floor 5: models, search, metrics, checkpoints
     ("farthest output distilled",
      "Of several outputs of a teacher the one least like the reference becomes the target.",
-     "t2t/metrics/sentence_bleu.py", "return max(range(len(hypotheses))", "return min(range(len(hypotheses))",
+     "t2t/metrics/text.py", "return max(range(len(hypotheses))", "return min(range(len(hypotheses))",
      "test_metrics_by_line"),
     ("targets count on from the padding",
      "The position of a target depends on how long the other inputs of its batch are.",
