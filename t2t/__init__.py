@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from t2t.problems.text_problems import Text2Class as Text2Class
     from t2t.problems.text_problems import Text2Self as Text2Self
     from t2t.problems.text_problems import Text2Text as Text2Text
+    from t2t.registry import register_exporter as register_exporter
     from t2t.registry import register_feature as register_feature
     from t2t.registry import register_filter as register_filter
     from t2t.registry import register_hparams as register_hparams
+    from t2t.registry import register_importer as register_importer
     from t2t.registry import register_metric as register_metric
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
@@ -90,9 +92,10 @@ _MODULES = {
     "t2t.problems.preprocessors": ("TextPreprocessor",),
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
     "t2t.registry": (
-        "register_feature", "register_filter", "register_hparams", "register_metric", "register_modality",
-        "register_model", "register_objective", "register_optimizer", "register_preprocessor", "register_problem",
-        "register_ranged_hparams", "register_schedule", "register_vocabulary",
+        "register_exporter", "register_feature", "register_filter", "register_hparams", "register_importer",
+        "register_metric", "register_modality", "register_model", "register_objective", "register_optimizer",
+        "register_preprocessor", "register_problem", "register_ranged_hparams", "register_schedule",
+        "register_vocabulary",
     ),
     "t2t.specs.constraints": (
         "FiniteConstraint", "OutputConstraint", "TreeConstraint", "TreeLabels", "answers_constraint",

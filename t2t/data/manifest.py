@@ -16,8 +16,7 @@ from typing import Any
 
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, sha256_of, write_atomically
-from t2t.files.file_marks import file_marks, is_settled
-from t2t.files.trust import PlainName, read_record, read_sealed, sealed, write_sealed
+from t2t.files.trust import PlainName, file_marks, is_settled, read_record, read_sealed, sealed, write_sealed
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -214,7 +213,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
-            f"generate the data first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir"
+            f"generate the data first with t2t-datagen or t2t-trainer --generate_data, or correct --data_dir"
         ) from None
     except OSError as error:
         cure = remedy_of(error, "correct --data_dir or its permissions")

@@ -232,6 +232,6 @@ def _register(name: str, summary: str, base: type[AlgorithmicProblem], symbols: 
     register_problem(name)(subclass(base, name, summary, __name__, **attributes))
 
 
-for _name, *_others in _PROBLEMS:
-    _register(f"algorithmic_{_name}", *_others)
+for _name, _summary, _base, _symbols, _others in _PROBLEMS:
+    _register(f"algorithmic_{_name}", _summary, _base, _symbols, _others)
 _register("tiny_algo", "Copy a few sequences of 0 and 1, to try things.", Identity, BINARY, _TINY)

@@ -69,12 +69,11 @@ class Problem(ABC):
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         check_overrides(cls, renamed=PROBLEM_ATTRIBUTES)
-        declared = vars(cls).get("features")
+        declared, has_text = vars(cls).get("features"), False
         if isinstance(declared, Mapping):
-            cls.features = {
-                name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()
-            }
-        has_text = isinstance(declared, Mapping) and any(isinstance(one, Text) for one in cls.features.values())
+            named = {name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()}
+            setattr(cls, "features", named)  # noqa: B010 - a property of the base class
+            has_text = any(isinstance(one, Text) for one in named.values())
         if has_text and cls.options_class is ProblemOptions:
             cls.options_class = TextOptions
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from t2t.errors import UserError
 from t2t.features.feature import Feature, shown
 from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.files.file_marks import remembered
-from t2t.files.trust import read_sealed, write_sealed
+from t2t.files.trust import read_sealed, remembered, write_sealed
 from t2t.text.encoder import TextEncoder
 
 Sample = dict[str, Any]

@@ -108,9 +108,14 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
             f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
         )
     try:
-        return VOCABULARIES.get(kind).from_bytes(content)
+        return _parse(kind, content)
     except UserError as error:
         raise UserError(f"vocabulary {path}: {error}") from None
+
+
+def _parse(kind: str, content: bytes) -> TextEncoder:
+    encoder: TextEncoder = VOCABULARIES.get(kind).from_bytes(content)
+    return encoder
 
 
 def _kind_of(content: bytes) -> str | None:
@@ -166,6 +171,6 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
             f"{record.fingerprint[:12]}); {cure}"
         )
     try:
-        return VOCABULARIES.get(record.kind).from_bytes(content)
+        return _parse(record.kind, content)
     except Exception as error:  # parsers may raise anything for damaged content
         raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error

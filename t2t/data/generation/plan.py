@@ -23,8 +23,7 @@ from t2t.data.generation.split_writer import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.manifest import REMEDY, FileRecord, Manifest, RawFile, SplitRecord
 from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, sha256_of
-from t2t.files.file_marks import remembered
-from t2t.files.trust import read_record, read_sealed, write_sealed
+from t2t.files.trust import read_record, read_sealed, remembered, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.samples import GenerationContext
 from t2t.specs.constants import TRAIN

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
@@ -57,7 +58,9 @@ class SampleCounts:
     def __add__(self, other: "SampleCounts") -> "SampleCounts":
         """Returns the sums of both counts."""
         pairs = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in dataclasses.fields(self)}
-        sums = {name: _sum(*pair) if isinstance(pair[0], dict) else sum(pair) for name, pair in pairs.items()}
+        sums: dict[str, Any] = {
+            name: _sum(*pair) if isinstance(pair[0], dict) else sum(pair) for name, pair in pairs.items()
+        }
         return SampleCounts(**sums)
 
     @property

@@ -13,7 +13,7 @@ from t2t.data.generation.data_folder import data_folder
 from t2t.data.generation.generate import generate
 from t2t.data.generation.plan import read_plan
 from t2t.data.manifest import read_manifest
-from t2t.files import file_marks
+from t2t.files import trust
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
@@ -25,7 +25,7 @@ from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all
 from t2t.pipelines.pipeline import parse_beam_options, run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
-from t2t.runs import ensembles
+from t2t.runs import loading
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -205,7 +205,7 @@ WINDOW = 8
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
     """Files count as settled immediately, so that indexes are stored."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(trust, "_SETTLED_NS", -(10**18))
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def loaded(monkeypatch):
         calls.asked.append((runs, average, engine, arguments))
         return Loaded()
 
-    monkeypatch.setattr(ensembles, "load_runs", load_runs)
+    monkeypatch.setattr(loading, "load_runs", load_runs)
     return calls
 
 

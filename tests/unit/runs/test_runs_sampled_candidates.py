@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.metrics.gleu import sentence_gleu
+from t2t.metrics.text import sentence_gleu
 from t2t.models.classics.neural_gpu import NeuralGpu, NeuralGpuHParams
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
