@@ -1,7 +1,7 @@
 """Hparams of the Transformer that writes down speech; problems whose inputs are sound, such as `librispeech`.
 
 Convolutions make a vector of 40 ms of sound, see `t2t.layers.modalities.audio`; masks are those of Park et al. 2019,
-see `t2t.layers.modalities.spec_augment`.
+see `t2t.layers.modalities.audio`.
 """
 
 from t2t.hparams.recipes import noam_rate

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.beams import gather_beams, reorder_rows
-from t2t.layers.contexts import entry_name, names_of_passes
 from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
+from t2t.layers.mode import entry_name, name_of_pass
+from t2t.layers.tensors import gather_beams, reorder_rows
 
 
 class KeysValues(NamedTuple):
@@ -59,7 +59,7 @@ class CachingLayer(keras.layers.Layer):
     """A layer that may read earlier positions of its own sequence."""
 
     passes: int | None = None
-    """How often it runs for each position, see `set_passes`; None = once, outside of `layer_pass`."""
+    """How often it runs for each position, see `set_passes`; None = once, outside of passes."""
 
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
         """Returns an empty entry, `KeysValues` or a state, see `GrowingCache`; None where it needs none.
@@ -89,7 +89,7 @@ def layers_within(root: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def set_passes(root: keras.layers.Layer, passes: int) -> None:
-    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.contexts`."""
+    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.mode`."""
     for layer in caching_layers(root):
         layer.passes = passes
 
@@ -97,15 +97,18 @@ def set_passes(root: keras.layers.Layer, passes: int) -> None:
 def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: int) -> Cache:
     """Returns the cache before the first position: N `rows`, K `beams`, and L `length`, None for a cache that grows."""
     room = 0 if length is None else length
-    entries = {
-        name: layer.empty_entry(rows, beams, room)
-        for layer in layers
-        for name in ([layer.path] if layer.passes is None else names_of_passes(layer.path, layer.passes))
-    }
+    entries = {name: layer.empty_entry(rows, beams, room) for layer in layers for name in _names_of(layer)}
     keys_values = {path: entry for path, entry in entries.items() if isinstance(entry, KeysValues)}
     states = {path: entry for path, entry in entries.items() if entry is not None and path not in keys_values}
     ancestors = ops.zeros((rows // beams, beams, room), "int32") if keys_values else ()
     return (GrowingCache if length is None else FixedCache)(keys_values, ancestors, states)
+
+
+def _names_of(layer: CachingLayer) -> list[str]:
+    """Returns the names of a layer's entries, of all its passes in their order."""
+    if layer.passes is None:
+        return [layer.path]
+    return [name_of_pass(layer.path, number) for number in range(layer.passes)]
 
 
 def reorder_entries(cache: Cache, beams: Any) -> Cache:

@@ -1,30 +1,21 @@
 """Loops that hold the memory of only one iteration at a time, on every backend."""
 
-import contextvars
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.contexts import held, is_for_converters
-
-_are_counted = contextvars.ContextVar("loops_are_counted", default=False)
-
-
-def counted_loops() -> AbstractContextManager[bool]:
-    """Returns a context in which loops run their maximum number of iterations, which JAX needs for gradients."""
-    return held(_are_counted, True)
+from t2t.layers.mode import current_mode
 
 
 def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None = None) -> tuple:
     """Returns the last state of a loop of `state = step(i, *state)`, i from `first` to before `last`, int or () int32.
 
     The state has at least one tensor; shapes and types stay the same. `most` is a static upper bound of `last`: within
-    `counted_loops` the loop runs up to it, so iterations from `last` on must change nothing.
+    a mode of `counted_loops` the loop runs up to it, so iterations from `last` on must change nothing.
     """
-    if most is not None and _are_counted.get():
+    if most is not None and current_mode().counted_loops:
         return tuple(ops.fori_loop(first, most, lambda i, state: tuple(step(i, *state)), tuple(start)))
 
     def loop_body(i, *state):
@@ -83,7 +74,7 @@ def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tup
         state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
         return state, state
 
-    scan_states = _scan_tensors if is_for_converters() else ops.scan
+    scan_states = _scan_tensors if current_mode().for_converters else ops.scan
     return scan_states(step_and_emit, start, whole, reverse=reverse)
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.loops import fold, split_blocks, stack
+from t2t.layers.mode import custom_gradient
 from t2t.specs.constants import PAD_ID
 
 

@@ -9,9 +9,9 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.loops import scan
-from t2t.layers.sizes import missing_to_multiple
+from t2t.layers.mode import custom_gradient
+from t2t.layers.tensors import missing_to_multiple
 
 BLOCK = 8
 """Positions that `linear_recurrence` computes in one iteration of its loop."""

@@ -18,11 +18,10 @@ from t2t.errors import UserError, first_few
 from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
-from t2t.layers.beams import reorder_rows
 from t2t.layers.cache import CachingLayer, layers_within
-from t2t.layers.costs import Costed, without_costs
 from t2t.layers.dropout import SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
+from t2t.layers.modalities.base import TokenSoftmax
 from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
@@ -31,7 +30,8 @@ from t2t.layers.modalities.selection import (
     hparams_of_members,
     shared_member,
 )
-from t2t.layers.modalities.tokens import TokenSoftmax
+from t2t.layers.mode import Costed, without_costs
+from t2t.layers.tensors import reorder_rows
 from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin, plugin_errors
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -476,7 +476,7 @@ def _check_layers(model: SequenceModel, layers: Collection[Any], created: Collec
             f"{own}: Keras does not find its weights {first_few(sorted(lost), ', ')}, so that they would be neither "
             f"trained nor saved; keep each layer in an attribute of a layer or of the model, or in a list there"
         )
-    instead = {"Dropout": "t2t.layers.dropout.Dropout", "BatchNormalization": "t2t.layers.batch_norm.BatchNorm"}
+    instead = {"Dropout": "t2t.layers.dropout.Dropout", "BatchNormalization": "t2t.layers.norm.BatchNorm"}
     for layer in layers:
         kind = type(layer).__name__
         if kind in instead and type(layer).__module__.startswith("keras."):

@@ -10,8 +10,8 @@ from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, empty_cache, reorder_entries
-from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.masks import padding_keep
+from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.models.base import DecodeContext, SequenceModel
 from t2t.specs.constants import PAD_ID, POSITIONS, TARGETS
 
@@ -42,7 +42,8 @@ class EncoderDecoder(SequenceModel):
     def body(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the decoder's output, (B, T, D), as `Costed` if layers add costs to the loss; see the base class."""
         targets_BT = features[TARGETS]
-        with gathered_costs(features) as costs:
+        costs = Costs(features)
+        with in_mode(costs=costs):
             encoded = self.encode(features, seed=seed)
             shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
             packing = {}

@@ -13,9 +13,9 @@ from t2t.hparams.base import HParams
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.selection import Modalities
 from t2t.layers.modalities.video import PixelVideo
-from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import ImagePositions
 from t2t.layers.residual import build_all
 from t2t.models.encoder_decoder import EncoderDecoder

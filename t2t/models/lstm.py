@@ -8,11 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 from keras import ops
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
-from t2t.layers.beams import repeat_sentences
-from t2t.layers.recurrent import RecurrentEncoder
-from t2t.layers.recurrent_attention import Memory
-from t2t.layers.recurrent_cells import CellState
-from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
+from t2t.layers.recurrent import CellState, RecurrentEncoder
+from t2t.layers.recurrent_decoder import DecoderState, Memory, RecurrentDecoder
+from t2t.layers.tensors import repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS

@@ -13,14 +13,13 @@ from keras import ops
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache
-from t2t.layers.costs import gathered_costs, with_costs
-from t2t.layers.experts import Experts
+from t2t.layers.feed_forward import Experts
 from t2t.layers.masks import CAUSAL, keys_keep
+from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
-from t2t.layers.separable_convolution import Separability
-from t2t.layers.slice_modules import ConvModule, MixedTarget
+from t2t.layers.separable_convolution import ConvModule, MixedTarget, Separability
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -109,7 +108,8 @@ class MultiModel(EncoderDecoder):
         """Returns the decoder's output, (B, T, D), or (B, D) for a class, as `Costed`; see the base class."""
         if self.autoregressive:
             return super().body(features, seed=seed)
-        with gathered_costs() as costs:
+        costs = Costs()
+        with in_mode(costs=costs):
             encoded = self.encode(features, seed=seed)
             # A class has one position, whose input is only the command.
             x_B1D = ops.broadcast_to(self._command(), (ops.shape(encoded[0].keep)[0], 1, self.hparams.hidden_size))

@@ -18,12 +18,10 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache, caching_layers
 from t2t.layers.dropout import Dropout
-from t2t.layers.experts import Experts
-from t2t.layers.feed_forward import FeedForward
+from t2t.layers.feed_forward import Experts, FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
-from t2t.layers.positions import Positions, build_positions
-from t2t.layers.relative_positions import RelativeBias
+from t2t.layers.positions import Positions, RelativeBias, build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
 from t2t.layers.words import NextWord, WordCounts, word_starts_of

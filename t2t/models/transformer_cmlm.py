@@ -20,7 +20,7 @@ from t2t.layers.cache import StepCache
 from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
-from t2t.layers.modalities.class_label import ClassLabel
+from t2t.layers.modalities.base import ClassLabel
 from t2t.layers.residual import Residual, build_all
 from t2t.models.transformer import (
     Decoder,

@@ -9,9 +9,9 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.dropout import Dropout
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
+from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import build_all
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
@@ -74,7 +74,8 @@ class TransformerEncoder(SequenceModel):
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), attended_inputs(self, inputs)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
-        with gathered_costs() as costs:
+        costs = Costs()
+        with in_mode(costs=costs):
             x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
         return with_costs(self.answer(x_BSD, keep_BS, features), costs)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.sizes import at_least
+from t2t.layers.tensors import at_least
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS

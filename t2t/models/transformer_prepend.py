@@ -14,11 +14,11 @@ from keras import ops
 
 from t2t.hparams.transformer_prepend import TransformerPrependHParams
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.masks import CAUSAL, EVERYTHING, keys_keep, padding_keep, span_keep
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import CompositeLayer
+from t2t.layers.tensors import repeat_sentences
 from t2t.models.transformer import (
     EncodedSource,
     Transformer,

@@ -15,10 +15,9 @@ from keras import ops
 
 from t2t.hparams.universal_transformer import UniversalTransformerHParams
 from t2t.layers.cache import StepCache, set_passes
-from t2t.layers.contexts import layer_pass
-from t2t.layers.costs import add_summed_cost, counted
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.masks import keys_keep
+from t2t.layers.mode import add_summed_cost, counted, in_mode
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids
@@ -54,7 +53,7 @@ class Recurrence(keras.layers.Layer):
         self.step_vectors = sinusoids(self.steps + 1, input_shape[-1], self.layout)[1:]
 
     def call(self, x, keep_BT=None, *, transform: Transform, cache: StepCache | None = None, seed=None):
-        """Returns `x` after all steps; halting adds its cost within `gathered_costs`.
+        """Returns `x` after all steps; halting adds its cost, see `t2t.layers.mode`.
 
         Args:
             x: (B, T, D), or with a cache (N, D).
@@ -89,7 +88,7 @@ class Run:
     def advance(self, step: int, x):
         """Returns the layer's output for `x`, which has the signals of `step`, from 0."""
         seed = seed_of_step(self.seed, step)
-        with layer_pass(step):
+        with in_mode(layer_pass=step):
             return self.transform(x, seed)
 
 

@@ -56,7 +56,7 @@ def check_first_call(model: Any) -> None:
 
 def _call_once(model: Any, features: Features, own: str) -> np.ndarray:
     """Returns the logits of a batch; raises PluginError for outputs that training cannot use."""
-    from t2t.layers.costs import without_costs
+    from t2t.layers.mode import without_costs
 
     targets = features[TARGETS]
     body = model.body(features, seed=None)

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.layers.costs import without_costs
 from t2t.layers.dropout import GivenSeed
+from t2t.layers.mode import without_costs
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import PAD_ID, TARGETS
 

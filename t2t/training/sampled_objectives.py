@@ -14,8 +14,8 @@ import numpy as np
 from keras import ops
 
 from t2t.hparams.groups import ObjectiveHParams
-from t2t.layers.costs import Costed
 from t2t.layers.losses import token_weights
+from t2t.layers.mode import Costed
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import PAD_ID, TARGETS
 from t2t.training.objectives import BatchLoss, Features, Likelihood

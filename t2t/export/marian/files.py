@@ -14,7 +14,7 @@ from t2t.export.marian.names import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, 
 from t2t.export.marian.yaml import format_settings, format_vocabulary
 from t2t.export.search import beams, length_exponent
 from t2t.inference.rows import NOT_FINITE
-from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Decoder, Transformer
 from t2t.specs.constants import INPUTS, TARGETS

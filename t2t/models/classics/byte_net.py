@@ -231,13 +231,12 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import StepCache
-from t2t.layers.convolution import Convolution
+from t2t.layers.convolution import Convolution, columns, unfolded
 from t2t.layers.dropout import Dropout
 from t2t.layers.norm import LayerNorm
 from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_decoder import CachedRecurrence
 from t2t.layers.residual import CompositeLayer, build_all
-from t2t.layers.unfolding import columns, unfolded
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

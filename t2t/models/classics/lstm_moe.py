@@ -120,15 +120,13 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.costs import gathered_costs, with_costs
 from t2t.layers.dropout import Dropout
-from t2t.layers.experts import Experts
+from t2t.layers.feed_forward import Experts
 from t2t.layers.loops import scan
 from t2t.layers.masks import padding_keep
-from t2t.layers.recurrent import RecurrentLayer
-from t2t.layers.recurrent_attention import FactoredAttention, Memory
-from t2t.layers.recurrent_cells import CellState, build_cell
-from t2t.layers.recurrent_decoder import DecoderState
+from t2t.layers.mode import Costs, in_mode, with_costs
+from t2t.layers.recurrent import CellState, RecurrentLayer, build_cell
+from t2t.layers.recurrent_decoder import DecoderState, FactoredAttention, Memory
 from t2t.layers.residual import CompositeLayer
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
@@ -286,7 +284,8 @@ class LstmMoe(LstmSeq2seq):
     def body(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the decoder's output, (B, T, D), as `Costed` with the cost of the experts; see the base class."""
         targets_BT = features[TARGETS]
-        with gathered_costs(features) as costs:
+        costs = Costs(features)
+        with in_mode(costs=costs):
             encoded = self.encode(features, seed=seed)
             words_BTD = self.target_embedding.before(ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0))), seed=seed)
             hidden_BTD = self.decoder(words_BTD, encoded.finals, encoded.memory, padding_keep(targets_BT), seed=seed)

@@ -199,14 +199,14 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, TapeConvGru, hard_tanh, in_first_row, unrolled
-from t2t.layers.costs import Costed
+from t2t.layers.convolution import columns, resized, unfolded
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.loops import scan
+from t2t.layers.mode import Costed
 from t2t.layers.residual import build_all
-from t2t.layers.unfolding import columns, resized, unfolded
+from t2t.layers.tensors import repeat_sentences
 from t2t.models.base import DecodeContext, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

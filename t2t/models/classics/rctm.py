@@ -102,15 +102,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.convolution import DepthwiseConvolution
+from t2t.layers.convolution import DepthwiseConvolution, columns, unfolded_length
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import build_all
-from t2t.layers.sizes import at_least
-from t2t.layers.unfolding import columns, unfolded_length
+from t2t.layers.tensors import at_least, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

@@ -138,8 +138,8 @@ from typing import Any
 
 from keras import ops
 
-from t2t.layers.batch_norm import BatchNorm
-from t2t.layers.resnet import ResidualBlock
+from t2t.layers.image_blocks import ResidualBlock
+from t2t.layers.norm import BatchNorm
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

@@ -85,9 +85,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t.layers.batch_norm import BatchNorm
 from t2t.layers.dropout import GivenSeed, SeededLayer
-from t2t.layers.resnet import PaddedConvolution
+from t2t.layers.image_blocks import PaddedConvolution
+from t2t.layers.norm import BatchNorm
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

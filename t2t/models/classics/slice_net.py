@@ -195,8 +195,7 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, build_all
-from t2t.layers.separable_convolution import ConvStep, Separability
-from t2t.layers.slice_modules import ConvModule, SliceSource, SourceAttention, Step
+from t2t.layers.separable_convolution import ConvModule, ConvStep, Separability, SliceSource, SourceAttention, Step
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

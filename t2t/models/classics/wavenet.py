@@ -99,11 +99,11 @@ from typing import Any
 
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.tensors import repeat_sentences
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model

@@ -108,10 +108,10 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.dropout import Dropout
+from t2t.layers.image_blocks import DownBlock, MiddleBlock, SeparableUnit
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.image import ImageBottom
-from t2t.layers.pooling import mean_of_kept
 from t2t.layers.residual import build_all
-from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

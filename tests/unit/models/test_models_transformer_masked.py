@@ -13,7 +13,7 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.transformer_mlm import transformer_mlm_tiny
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.layers.costs import Costed, gathered_costs
+from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TokenMasks, TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
@@ -227,7 +227,8 @@ def test_experts_that_are_unevenly_used_cost():
     model, free = with_experts(0.5), with_experts(0.0)
     body = model.body(FEATURES)
     assert isinstance(body, Costed)
-    with gathered_costs() as costs:
+    costs = Costs()
+    with in_mode(costs=costs):
         x = model.positions(model.source_embedding(FEATURES["inputs"]))
         model.encoder(x, model.source_embedding.keep(FEATURES["inputs"]))
     assert len(costs.per_target) == 2

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed
 from t2t.training.objectives import Likelihood, ScheduledSampling
 from t2t.training.sampled_objectives import (
     SampledObjective,
