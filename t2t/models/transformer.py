@@ -170,6 +170,14 @@ class Transformer(EncoderDecoder):
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, number_BT, cache=cache, seed=seed)
 
 
+@register_model
+class TransformerLm(Transformer):
+    """A language model: the Transformer's decoder alone, without inputs."""
+
+    hparams_class = TransformerHParams
+    accepts_inputs = (None,)
+
+
 class Encoder(CompositeLayer):
     """N layers of self-attention and feed-forward (section 3.1)."""
 

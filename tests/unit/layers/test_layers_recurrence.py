@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from t2t.layers.conv_gru import DiagonalConvGru, unrolled
 from t2t.layers.loops import fold, scan
 from t2t.layers.mode import custom_gradient, in_mode
 from t2t.layers.ssru import BLOCK, Ssru, linear_recurrence
+from t2t.models.classics.neural_gpu import DiagonalConvGru, unrolled
 from tests.builders import numpy, randomise
 
 # === Loops, with and without lists of tensors ===

@@ -17,9 +17,8 @@ from t2t.hparams.universal_transformer import universal_transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.lstm import LstmSeq2seq
-from t2t.models.transformer import Transformer
+from t2t.models.transformer import Transformer, TransformerLm
 from t2t.models.transformer_cmlm import TransformerCmlm
-from t2t.models.transformer_lm import TransformerLm
 from t2t.models.universal_transformer import Halting, Recurrence
 from tests.builders import batch, numpy, padded, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
 from tests.errors import refused
