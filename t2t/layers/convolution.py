@@ -8,14 +8,13 @@ its representation, D width.
 """
 
 import math
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.tensors import at_least, missing_to_multiple, repeat_sentences
+from t2t.layers.tensors import Tensor, at_least, missing_to_multiple, repeat_sentences
 
 
 class WindowedLayer(CachingLayer):
@@ -53,7 +52,7 @@ class WindowedLayer(CachingLayer):
         """Returns (B, Q - W + 1, d, F): one value for each W neighbours along Q."""
         raise NotImplementedError
 
-    def empty_entry(self, rows, beams: int, length) -> Any:
+    def empty_entry(self, rows, beams: int, length) -> Tensor | None:
         """Returns the window before the first position, (N, R, C) zeros; None if windows are not causal or W = 1."""
         if not self.causal or not self.reach:
             return None
@@ -169,7 +168,7 @@ def unfolded_length(length, factor: float, offset: int):
     return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
 
 
-def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
+def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Tensor, Tensor]:
     """Returns sources padded with zeros, (B, U, D), and which positions belong to each sentence, (B, U) bool.
 
     Of a sentence of n positions, True in `keep_BS`, these are `unfolded_length` of n.

@@ -11,14 +11,14 @@ position, and J experts in each of them, so that E = P * M and K = J * J.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.mode import add_cost, counted
-from t2t.layers.tensors import at_most
+from t2t.layers.tensors import Tensor, at_most
 
 
 class FeedForward(keras.layers.Layer):
@@ -34,7 +34,7 @@ class FeedForward(keras.layers.Layer):
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size = width, filter_size
-        maps: dict[str, Any] = {"use_bias": use_bias, "dtype": self.dtype_policy}
+        maps: dict[str, object] = {"use_bias": use_bias, "dtype": self.dtype_policy}
         self.inner = keras.layers.Dense(filter_size, activation=activation_function(activation), name="inner", **maps)
         self.linear = keras.layers.Dense(filter_size, name="linear", **maps) if gated else None
         self.outer = keras.layers.Dense(width, name="outer", **maps)
@@ -84,34 +84,34 @@ BLOCK = 128
 class Gates(NamedTuple):
     """The experts that each position uses, and their weights."""
 
-    experts: Any
+    experts: Tensor
     """(N, K) int32, best first."""
-    weights: Any
+    weights: Tensor
     """(N, K) float32, which sum to 1."""
-    importance: Any
+    importance: Tensor
     """(E,) float32: the sum of each expert's weights (equation 6)."""
-    load: Any
+    load: Tensor
     """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
 
 
 class ExpertScores(NamedTuple):
     """Scores by which experts are chosen, float32, with the experts on the last axis."""
 
-    clean: Any
-    noisy: Any
+    clean: Tensor
+    noisy: Tensor
     """With noise in training (equation 4), else the same as `clean`."""
-    spread: Any
+    spread: Tensor
     """The standard deviation of the noise."""
 
 
 class ChosenExperts(NamedTuple):
     """The experts chosen by their scores."""
 
-    experts: Any
+    experts: Tensor
     """(..., K) int32, best first."""
-    weights: Any
+    weights: Tensor
     """(..., K) float32, which sum to 1."""
-    chances: Any
+    chances: Tensor
     """(..., E) float32: the probability that an expert is chosen if its noise is drawn again (equations 8 and 9)."""
 
 
@@ -203,7 +203,7 @@ class HierarchicalGate(keras.layers.Layer):
         shape = (-1, self.chosen)
         return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
 
-    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Any, Any]:
+    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Tensor, Tensor]:
         """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
         size = self.experts // self.groups
         visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
@@ -237,7 +237,7 @@ class Experts(keras.layers.Layer):
         super().__init__(**kwargs)
         self.width, self.filter_size, self.balance = width, filter_size, balance
         named = {"dtype": self.dtype_policy, "name": "gate"}
-        self.gate: Any = NoisyTopKGate(experts, chosen, **named)
+        self.gate: NoisyTopKGate | HierarchicalGate = NoisyTopKGate(experts, chosen, **named)
         if groups:
             self.gate = HierarchicalGate(experts, groups, chosen, **named)
         self.gated, self.use_bias = gated, use_bias
@@ -297,11 +297,11 @@ class Experts(keras.layers.Layer):
 class Blocks(NamedTuple):
     """Assignments arranged in blocks of one expert each, M = G * R slots, some of them empty."""
 
-    held: Any
+    held: Tensor
     """(M,) int32: the assignment in each slot; -1 = none."""
-    places: Any
+    places: Tensor
     """(A,) int32: the slot of each assignment."""
-    experts: Any
+    experts: Tensor
     """(G,) int32: the expert of each block."""
 
 

@@ -14,7 +14,7 @@ the queries, J blocks of C positions of the keys; in windows Y rows and X column
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras import ops
 
@@ -23,7 +23,7 @@ from t2t.layers.loops import fold, split_blocks, stack
 from t2t.layers.masks import MASKED_SCORE, BlockWindow, Grid, Span, score_bias, span_keep
 from t2t.layers.mode import custom_gradient
 from t2t.layers.scores import float32_product
-from t2t.layers.tensors import missing_to_multiple
+from t2t.layers.tensors import Tensor, missing_to_multiple
 
 BLOCK = 512
 """Most positions of a block."""
@@ -33,7 +33,7 @@ class WeightDropout(NamedTuple):
     """Dropout on the attention weights: a mask for each pair of blocks, the same at every call."""
 
     rate: float
-    seed: Any
+    seed: Tensor
     """(2,) int, or what the backend's generator takes."""
 
     def scale(self, shape, query_block, key_block):
@@ -84,13 +84,13 @@ def blockwise_attention(
 class _Blocks(NamedTuple):
     """The blocks of queries, keys and values, and their mask."""
 
-    q: Any
+    q: Tensor
     """(G, B, H, R, K), scaled by 1 / sqrt(K)."""
-    k: Any
+    k: Tensor
     """(J, B, H, C, K)."""
-    v: Any
+    v: Tensor
     """(J, B, H, C, U)."""
-    keep: Any
+    keep: Tensor
     """(J, B, C) bool."""
     span: Span
     dropout: WeightDropout | None
@@ -148,9 +148,9 @@ class _Backward(NamedTuple):
     """The gradients of queries, keys and values."""
 
     blocks: _Blocks
-    up: Any
+    up: Tensor
     """(G, B, H, R, U), the gradient of the outputs."""
-    log_sum: Any
+    log_sum: Tensor
     """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
 
     def means(self, out):

@@ -14,15 +14,16 @@ Legend: B batch, T length.
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 from keras import ops
 
 from t2t.layers.masks import examples_keep
+from t2t.layers.tensors import Features, Tensor
 
-Record = dict[str, list[Any]]
+Record = dict[str, list[Tensor]]
 """Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""
 
 
@@ -30,11 +31,11 @@ Record = dict[str, list[Any]]
 class Costs:
     """The costs that layers have added; each is () float32, in nats."""
 
-    features: Mapping[str, Any] | None = None
+    features: Features | None = None
     """The batch, of which rows of padding do not count, see `counted`; None = all rows are examples."""
-    per_target: list[Any] = dataclasses.field(default_factory=list)
+    per_target: list[Tensor] = dataclasses.field(default_factory=list)
     """Added to the mean loss per target; each is of the batch as a whole."""
-    summed: list[Any] = dataclasses.field(default_factory=list)
+    summed: list[Tensor] = dataclasses.field(default_factory=list)
     """Added to the summed loss; each is a sum over rows, in which padding does not count."""
 
 
@@ -117,13 +118,13 @@ def custom_gradient(function: Callable) -> Callable:
     """
     with_gradient = ops.custom_gradient(function)
 
-    def call(*tensors: Any) -> Any:
+    def call(*tensors):
         return with_gradient(*tensors) if current_mode().gradients else function(*tensors)[0]
 
     return call
 
 
-def counted(keep_BT: Any) -> Any:
+def counted(keep_BT: Tensor) -> Tensor:
     """Returns the positions of `keep_BT` (B, T) bool whose costs count: those of examples.
 
     A row that pads a batch keeps a position of its inputs if these are not text, as an example of silence does.
@@ -134,13 +135,13 @@ def counted(keep_BT: Any) -> Any:
     return ops.logical_and(keep_BT, examples_keep(costs.features)[:, None])
 
 
-def add_cost(cost: Any) -> None:
+def add_cost(cost: Tensor) -> None:
     """Adds a cost per target, see `Costs`; does nothing outside of a body, as in decoding."""
     if (costs := current_mode().costs) is not None:
         costs.per_target.append(cost)
 
 
-def add_summed_cost(cost: Any) -> None:
+def add_summed_cost(cost: Tensor) -> None:
     """Adds a summed cost, see `Costs`; does nothing outside of a body, as in decoding."""
     if (costs := current_mode().costs) is not None:
         costs.summed.append(cost)
@@ -149,23 +150,23 @@ def add_summed_cost(cost: Any) -> None:
 class Costed(NamedTuple):
     """Hidden states of a model with a cost besides the loss of its predictions, e.g. of saturated gates."""
 
-    hidden: Any
+    hidden: Tensor
     """The input of `SequenceModel.logits`."""
-    cost: Any = 0.0
+    cost: Tensor | float = 0.0
     """() float32, nats, added to the summed loss: a sum over rows in which padding does not count."""
-    cost_per_target: Any = 0.0
+    cost_per_target: Tensor | float = 0.0
     """() float32, nats per target, added to the mean loss: of the batch as a whole, not a sum over rows.
 
     If an update has several parts (replicas, micro-batches), their costs are averaged, weighted by their targets.
     """
 
 
-def without_costs(hidden: Any) -> Any:
+def without_costs(hidden: "Tensor | Costed") -> Tensor:
     """Returns the hidden states from the result of `SequenceModel.body`."""
     return hidden.hidden if isinstance(hidden, Costed) else hidden
 
 
-def with_costs(hidden: Any, costs: Costs) -> Any:
+def with_costs(hidden: Tensor, costs: Costs) -> "Tensor | Costed":
     """Returns hidden states as `Costed` if layers have added costs, else unchanged."""
     if not costs.summed and not costs.per_target:
         return hidden

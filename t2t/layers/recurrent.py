@@ -4,7 +4,7 @@ Legend: B batch, S length, N rows, C input channels, D units, G gate inputs of a
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -12,14 +12,15 @@ from keras import ops
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.tensors import Tensor
 
 
 class CellState(NamedTuple):
     """The state of a cell after a step."""
 
-    hidden: Any
+    hidden: Tensor
     """h_t: (N, D), or (N, P) with an LSTM's projection, in the type of activations."""
-    cell: Any
+    cell: Tensor
     """(N, D) float32, since it sums over all steps: c_t of an LSTM, h_t of a gated unit."""
 
 

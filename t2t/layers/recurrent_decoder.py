@@ -17,16 +17,17 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.recurrent import CELLS, CellState
 from t2t.layers.scores import float32_product, probabilities
+from t2t.layers.tensors import Tensor
 
 
 class Memory(NamedTuple):
     """An encoded source, ready to be attended to."""
 
-    keys: Any
+    keys: Tensor
     """(B, S, D): compared with queries in the scores."""
-    values: Any
+    values: Tensor
     """(B, S, D): the encoder's output."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
 
 
@@ -122,7 +123,7 @@ class DecoderState(NamedTuple):
     """The state of the decoder after a step."""
 
     layers: tuple[CellState, ...]
-    output: Any
+    output: Tensor
     """(N, D): the last step's input of the output layer."""
 
 

@@ -7,7 +7,7 @@ together, Q rows of each sentence.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -19,6 +19,7 @@ from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer
 from t2t.layers.scores import float32_product, probabilities
+from t2t.layers.tensors import Tensor
 
 
 class Separability(NamedTuple):
@@ -90,9 +91,9 @@ class ConvStep(keras.layers.Layer):
 class SliceSource(NamedTuple):
     """An encoded source."""
 
-    hidden: Any
+    hidden: Tensor
     """(B, S, D)."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
 
 

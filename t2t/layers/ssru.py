@@ -3,15 +3,13 @@
 Legend: B batch, T length, D width, N rows decoded together, R positions of a block, Q blocks of a sequence.
 """
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.loops import scan
 from t2t.layers.mode import custom_gradient
-from t2t.layers.tensors import missing_to_multiple
+from t2t.layers.tensors import Tensor, missing_to_multiple
 
 BLOCK = 8
 """Positions that `linear_recurrence` computes in one iteration of its loop."""
@@ -51,7 +49,7 @@ class Ssru(CachingLayer):
             cache.set_state(self.path, state)
         return ops.cast(ops.relu(state), x.dtype)
 
-    def empty_entry(self, rows, beams: int, length) -> Any:
+    def empty_entry(self, rows, beams: int, length) -> Tensor:
         """Returns the state before the first position, (N, D) zeros."""
         return ops.zeros((rows, self.width), "float32")
 

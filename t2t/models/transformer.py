@@ -8,7 +8,8 @@ Legend: B batch, S source length, T target length, D width, J heads of keys and 
 one position each; a tensor named only `x` is (B, T, D) or (N, D).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import keras
 from keras import ops
@@ -24,7 +25,8 @@ from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import Positions, RelativeBias, build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
-from t2t.layers.words import NextWord, WordCounts, word_starts_of
+from t2t.layers.tensors import Features, Named, Tensor
+from t2t.layers.words import NextWord, SourceWords, WordCounts, word_starts_of
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -35,14 +37,18 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 class EncodedSource(NamedTuple):
     """The encoded source sentences, as the decoder attends to them."""
 
-    keys_values: tuple[Any, ...]
+    keys_values: tuple[KeysValues, ...]
     """For each decoder layer, `KeysValues` of the encoder's output, (B, J, S, channels of a head) each."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
-    numbers: Any = ()
+    numbers: Tensor | tuple[()] = ()
     """(B, S) int32: number of the example in its packed row that a position belongs to; () if rows are not packed."""
-    words: Any = ()
+    words: SourceWords | tuple[()] = ()
     """`SourceWords` if the decoder reads the next word, otherwise ()."""
+
+
+AttentionMasks = tuple[Sequence[KeysValues | None], Tensor | None, Tensor | None]
+"""For a decoder: each layer's keys and values of the source, and the masks of source keys and target keys."""
 
 
 @register_model
@@ -102,22 +108,22 @@ class Transformer(EncoderDecoder):
         """The length of the table of learned positions; sinusoids have no limit."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
-    def create_positions(self, **named: Any) -> Positions | None:
+    def create_positions(self, **named: Unpack[Named]) -> Positions | None:
         """Returns the unbuilt layer that adds positions to embeddings; None if nothing is added."""
         hparams = self.hparams
         sizes = (hparams.max_length, hparams.hidden_size)
         kind = "sinusoidal" if hparams.positions == "words" else hparams.positions
         return build_positions(kind, *sizes, hparams.sinusoid_layout, **named)
 
-    def create_encoder(self, **named: Any) -> Any:
+    def create_encoder(self, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt encoder; subclasses may override this."""
         return Encoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> Any:
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt decoder; subclasses may override this."""
         return Decoder(self.hparams, has_source, **named)
 
-    def encode(self, features: dict[str, Any], seed=None) -> EncodedSource | None:
+    def encode(self, features: Features, seed=None) -> EncodedSource | None:
         """Returns the encoder's output, projected for every layer of the decoder; None without inputs."""
         if self.encoder is None:
             return None
@@ -132,7 +138,7 @@ class Transformer(EncoderDecoder):
             source = source._replace(words=self.next_word.read_source(x_BSD, position_BS, keep_BS))
         return source if number_BS is None else source._replace(numbers=number_BS)
 
-    def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
+    def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Tensor, Tensor]:
         """Returns the encoder's input vectors (B, S, D), and which of them may be attended to, (B, S) bool."""
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
@@ -190,7 +196,7 @@ class Encoder(CompositeLayer):
         self.relative_bias = share_relative_bias(self, hparams)
         self.final_norm = build_final_norm(self, hparams)
 
-    def create_layer(self, hparams: Any, index: int, **named: Any) -> Any:
+    def create_layer(self, hparams: Any, index: int, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
         return EncoderLayer(hparams, index, **named)
 
@@ -234,7 +240,7 @@ class Decoder(CompositeLayer):
         self.relative_bias = share_relative_bias(self, hparams)
         self.final_norm = build_final_norm(self, hparams)
 
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> Any:
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
         return DecoderLayer(hparams, index, has_source, **named)
 
@@ -255,7 +261,7 @@ class Decoder(CompositeLayer):
             x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
-    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
         """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
 
         The mask of target keys only separates packed examples: padding comes last, so no data position sees it.

@@ -5,7 +5,7 @@ Devlin et al. (2018, arXiv:1810.04805), section 3.1, task 1.
 Legend: B batch, S source length, T target length, D width.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from keras import ops
 
@@ -18,7 +18,7 @@ from t2t.layers.masks import mean_of_kept
 from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import build_all
-from t2t.layers.tensors import at_least
+from t2t.layers.tensors import Features, at_least
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.transformer import Encoder, attended_inputs
 from t2t.registry import register_model
@@ -74,7 +74,7 @@ class TransformerEncoder(SequenceModel):
         """The length of the table of learned positions; sinusoids have no limit."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the hidden states of `answer`, (B, D), as `Costed` if layers add costs to the loss."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), attended_inputs(self, inputs)
@@ -84,7 +84,7 @@ class TransformerEncoder(SequenceModel):
             x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
         return with_costs(self.answer(x_BSD, keep_BS, features), costs)
 
-    def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
+    def answer(self, x_BSD, keep_BS, features: Features):
         """Returns the output layer's input: the mean of the encoder's output (B, S, D) where `keep_BS` is True."""
         return mean_of_kept(x_BSD, keep_BS)
 
@@ -107,7 +107,7 @@ class TransformerMlm(TransformerEncoder):
         """Returns the prefix of `TransformerEncoder`, so that the variables have the same paths."""
         return TransformerEncoder.registered_name()
 
-    def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
+    def answer(self, x_BSD, keep_BS, features: Features):
         """Returns the encoder's output at the positions of the targets, (B, T, D), zeros where inputs hold no data."""
         x_BSD = x_BSD * ops.cast(keep_BS, x_BSD.dtype)[..., None]
         if TARGETS not in features:

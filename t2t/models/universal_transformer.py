@@ -8,7 +8,7 @@ named only `x` is (B, T, D) or (N, D). In formulas, steps are numbered from 1, a
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 import keras
 from keras import ops
@@ -21,10 +21,11 @@ from t2t.layers.mode import add_summed_cost, counted, in_mode
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids
+from t2t.layers.tensors import Named, Tensor
 from t2t.models.transformer import Decoder, EncodedSource, Encoder, Transformer
 from t2t.registry import register_model
 
-Transform = Callable[[Any, Any], Any]
+Transform = Callable[[Tensor, Tensor | None], Tensor]
 """A step's layer: `transform(x, seed) -> x`."""
 
 
@@ -77,7 +78,7 @@ class Run:
     recurrence: Recurrence
     transform: Transform
     cache: StepCache | None
-    seed: Any
+    seed: Tensor
 
     def add_signals(self, step: int, x):
         """Returns x + P^t for `step`, from 0."""
@@ -148,15 +149,15 @@ class UniversalTransformer(Transformer):
     hparams_class = UniversalTransformerHParams
     packs_examples = False  # each step adds positions that count from the beginning of the row
 
-    def create_positions(self, **named: Any) -> None:
+    def create_positions(self, **named: Unpack[Named]) -> None:
         """Returns None: positions are added in each step instead, see `Recurrence`."""
         return
 
-    def create_encoder(self, **named: Any) -> "UniversalEncoder":
+    def create_encoder(self, **named: Unpack[Named]) -> "UniversalEncoder":
         """Returns the unbuilt encoder."""
         return UniversalEncoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "UniversalDecoder":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "UniversalDecoder":
         """Returns the unbuilt decoder."""
         return UniversalDecoder(self.hparams, has_source, **named)
 

@@ -11,7 +11,8 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.hparams.base import HParams
 from t2t.layers.adapters import Adapters
 from t2t.models.adapted import AdaptedModel
-from t2t.models.base import SequenceModel, create_model
+from t2t.models.base import SequenceModel
+from t2t.models.creation import create_model
 from t2t.registry import MODELS
 from t2t.specs.constants import ADAPTER_FACTORS
 from t2t.training.engine_choice import training_engine

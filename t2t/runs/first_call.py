@@ -31,7 +31,7 @@ def check_first_call(model: Any) -> None:
     Raises:
         UserError: one of these does not hold, or the code of the model fails.
     """
-    from t2t.models.base import all_weights_exist
+    from t2t.models.creation import all_weights_exist
 
     for member in model.spec.members or (model.spec,):
         view, own = model.for_problem(member.name), described(type(model))

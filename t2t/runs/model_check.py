@@ -84,7 +84,7 @@ class _ModelCheck:
     """
 
     def __init__(self, model_class: type[Any], hparams: HParams, spec: ProblemSpec):
-        from t2t.models.base import all_weights_exist
+        from t2t.models.creation import all_weights_exist
 
         self._model_class, self._hparams, self._spec = model_class, hparams, spec
         self._rng = np.random.default_rng(0)
@@ -112,7 +112,7 @@ class _ModelCheck:
         """Returns a model whose weights differ from their initial values, so that zeros among these hide nothing."""
         import keras
 
-        from t2t.models.base import create_model
+        from t2t.models.creation import create_model
 
         keras.utils.set_random_seed(seed)
         model = create_model(self._model_class, self._hparams, self._spec, "float32")

@@ -20,7 +20,7 @@ from t2t.data.prefetch import Prefetch
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.layers.adapters import Adapters
-from t2t.models.base import all_weights_exist, create_model
+from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData

@@ -124,10 +124,11 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import Experts
 from t2t.layers.loops import scan
 from t2t.layers.masks import padding_keep
-from t2t.layers.mode import Costs, in_mode, with_costs
+from t2t.layers.mode import Costed, Costs, in_mode, with_costs
 from t2t.layers.recurrent import CellState, RecurrentLayer, build_cell
 from t2t.layers.recurrent_decoder import DecoderState, FactoredAttention, Memory
 from t2t.layers.residual import CompositeLayer
+from t2t.layers.tensors import Features, Tensor
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS
@@ -281,7 +282,7 @@ class LstmMoe(LstmSeq2seq):
         encoder = ExpertEncoder(*cell, layers, mixture, dropout, dtype=policy, name="encoder")
         return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
 
-    def body(self, features: dict[str, Any], seed=None) -> Any:
+    def body(self, features: Features, seed=None) -> Tensor | Costed:
         """Returns the decoder's output, (B, T, D), as `Costed` with the cost of the experts; see the base class."""
         targets_BT = features[TARGETS]
         costs = Costs(features)

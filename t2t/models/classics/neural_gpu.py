@@ -195,7 +195,7 @@ def _algorithmic(hparams: Set) -> Set:
 # === The network ===
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -206,7 +206,7 @@ from t2t.layers.dropout import Dropout, seed_of_step
 from t2t.layers.loops import fold, scan
 from t2t.layers.mode import Costed
 from t2t.layers.residual import build_all
-from t2t.layers.tensors import repeat_sentences
+from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
 from t2t.models.base import DecodeContext, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -363,7 +363,7 @@ def shifted(x_BPRC):
     return ops.concatenate([still, ahead, back], axis=-1)
 
 
-def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int, seed=None) -> tuple[Any, Any]:
+def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int, seed=None) -> tuple[Tensor, Tensor]:
     """Returns the state after all steps, and the saturation.
 
     A row with data at n positions takes n * `steps_per_position` steps of all units in turn, whatever the padding:
@@ -404,15 +404,15 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
 class TapeState(NamedTuple):
     """The state of the decoder after a step."""
 
-    memory: Any
+    memory: Tensor
     """(N, P, R, C)."""
-    tape: Any
+    tape: Tensor
     """(N, P, C): the vectors of the words so far, each at its position, then zeros."""
 
 
 class _Written(NamedTuple):
-    memory: Any
-    hidden: Any
+    memory: Tensor
+    hidden: Tensor
     """(B, C): the last step's input of the output layer."""
 
 
@@ -462,7 +462,7 @@ class TapeDecoder(keras.layers.Layer):
         _, states = scan(step, _Written(memory_BPRC, x_BTC[:, 0]), (positions_T1,))
         return ops.transpose(states.hidden, (1, 0, 2))
 
-    def step(self, x_NC, position, state: TapeState, keep_NP) -> tuple[Any, TapeState]:
+    def step(self, x_NC, position, state: TapeState, keep_NP) -> tuple[Tensor, TapeState]:
         """Returns the output of one step (N, C), that of `call` at `position`, () int32, and the next state."""
         is_new_P1 = ops.equal(ops.arange(ops.shape(state.tape)[1]), position - 1)[:, None]
         tape_NPC = ops.where(is_new_P1, x_NC[:, None], state.tape)
@@ -515,7 +515,7 @@ class NeuralGpu(SequenceModel):
         for unit in self.units:
             unit.build()
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
         inputs = features[INPUTS]
         x_BPD = self.source_embedding(inputs, seed=seed)
@@ -539,13 +539,13 @@ class DiagonalNeuralGpu(NeuralGpu):
     has_hard_states = True
 
 
-def build_units(unit_class: type[ConvGru], hparams: NeuralGpuHParams, dtype: Any) -> list[ConvGru]:
+def build_units(unit_class: type[ConvGru], hparams: NeuralGpuHParams, dtype: keras.DTypePolicy) -> list[ConvGru]:
     """Returns the units of a step, `num_hidden_layers` of them."""
     sizes = (hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.dropout)
     return [unit_class(*sizes, dtype=dtype, name=f"unit_{i}") for i in range(hparams.num_hidden_layers)]
 
 
-def read_source(model: Any, features: dict[str, Any], seed=None) -> tuple[Any, Any]:
+def read_source(model: SequenceModel, features: Features, seed=None) -> tuple[Tensor, Tensor]:
     """Returns the memory of a translator that has read the source, and which positions are each sentence's own.
 
     The memory has `unfolding_factor` times as many positions as the source, plus `unfolding_offset`, and takes
@@ -570,9 +570,9 @@ def read_source(model: Any, features: dict[str, Any], seed=None) -> tuple[Any, A
 class SourceMemory(NamedTuple):
     """The encoded source sentences."""
 
-    memory: Any
+    memory: Tensor
     """(B, P, R, D), zeros beyond the sentence's own positions."""
-    keep: Any
+    keep: Tensor
     """(B, P) bool, True at the sentence's own positions."""
 
 
@@ -603,17 +603,17 @@ class ExtendedNeuralGpu(SequenceModel):
         for part in (*self.units, self.decoder):
             part.build()
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
         memory_BPRD, keep_BP = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
         return self.decoder(self.target_embedding.before(shifted_BT, seed=seed), memory_BPRD, keep_BP, seed=seed)
 
-    def encode(self, features: dict[str, Any], seed=None) -> SourceMemory:
+    def encode(self, features: Features, seed=None) -> SourceMemory:
         """Returns the memory after all steps of the encoder."""
         return SourceMemory(*read_source(self, features, seed))
 
-    def init_cache(self, encoded: SourceMemory, rows: Any, length: Any, beams: int = 1) -> TapeState:
+    def init_cache(self, encoded: SourceMemory, rows: Size, length: Size | None, beams: int = 1) -> TapeState:
         """Returns each hypothesis's memory and an empty tape, both independent of `length`; see the base class."""
         memory_NPRD = repeat_sentences(encoded.memory, rows)
         return TapeState(memory_NPRD, ops.zeros_like(memory_NPRD[:, :, 0]))
@@ -651,7 +651,7 @@ class MarkovianNeuralGpu(EncoderDecoder):
             unit.build()
         build_all((self.word_map,), (None, None, self.hparams.hidden_size))
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns the first row of the memory after all steps, (B, P, D), zeros beyond a sentence's own positions."""
         memory_BPRD, _ = read_source(self, features, seed)
         return memory_BPRD[:, :, 0]
