@@ -117,6 +117,7 @@ class MultiHeadAttention(CachingLayer):
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
         is_cached: whether decoding caches keys and values; None = if the span is causal. A span of each position alone
             is causal in a decoder, and not in an encoder.
+        relative_bias: added to the scores of self-attention. The layers of a stack, which owns and builds it, share it.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class MultiHeadAttention(CachingLayer):
         rotary: bool = False,
         num_kv_heads: int = 0,
         is_cached: bool | None = None,
+        relative_bias: RelativeBias | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -147,8 +149,7 @@ class MultiHeadAttention(CachingLayer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.blockwise_from = 0
         """From so many scores per head on, this layer computes block by block; 0 = `BLOCKWISE_FROM`."""
-        self.relative_bias: RelativeBias | None = None
-        """Shared by the layers of a stack, which owns it."""
+        self.relative_bias = relative_bias
         self.relative_positions: RelativePositions | None = None
         if max_relative_position:
             sizes = (max_relative_position, *self.head_sizes)

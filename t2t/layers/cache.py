@@ -59,10 +59,18 @@ Cache = GrowingCache | FixedCache
 
 
 class CachingLayer(keras.layers.Layer):
-    """A layer that may read earlier positions of its own sequence."""
+    """A layer that may read earlier positions of its own sequence.
 
-    passes: int | None = None
-    """How often it runs for each position, see `set_passes`; None = once, outside of passes."""
+    Attention, recurrences and convolutions take the same arguments: `x` (B, T, D), or with `cache` the position of a
+    decoding step, (N, D); what they read besides; which positions to `keep`; and, if they have dropout, `seed`.
+
+    Args:
+        passes: how often it runs for each position, see `t2t.layers.mode`; None = once, outside of passes.
+    """
+
+    def __init__(self, passes: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.passes = passes
 
     def empty_entry(self, rows: Size, beams: int, length: Size) -> object:
         """Returns an empty entry, `KeysValues` or a state, see `GrowingCache`; None where it needs none.
@@ -89,12 +97,6 @@ def layers_within(root: keras.layers.Layer) -> list[keras.layers.Layer]:
 
     visit(root)
     return list(seen.values())
-
-
-def set_passes(root: keras.layers.Layer, passes: int) -> None:
-    """Makes every caching layer within `root` keep an entry for each of `passes` passes, see `t2t.layers.mode`."""
-    for layer in caching_layers(root):
-        layer.passes = passes
 
 
 def empty_cache(layers: Iterable[CachingLayer], rows: Size, length: Size | None, beams: int) -> Cache:

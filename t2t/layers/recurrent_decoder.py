@@ -127,7 +127,7 @@ class DecoderState(NamedTuple):
     """(N, D): the last step's input of the output layer."""
 
 
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(CachingLayer):
     """Recurrent layers that start from given states, with or without attention to an encoder's output.
 
     `bahdanau` attends with the top layer's state before the step, and the bottom layer reads the context with the word
@@ -173,9 +173,23 @@ class RecurrentDecoder(keras.layers.Layer):
         """Returns the state before the first step, from one state (N, D) per layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden[:, : self.output_width]))
 
-    def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
-        """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states (B, D)."""
-        x_TBC = self.dropouts[0](ops.transpose(x_BTC, (1, 0, 2)), seed=seed)
+    def call(
+        self, x, layers: tuple[CellState, ...], memory: Memory | tuple[()], keep_BT=None,
+        cache: StepCache | None = None, seed=None,
+    ):  # fmt: skip
+        """Returns the outputs (B, T, D) of all steps, or with a cache (N, D) of one.
+
+        Args:
+            x: (B, T, C), the word before each position, or with a cache (N, C).
+            layers: initial states (B, D).
+            memory: what that method returned.
+            keep_BT: unused, as padding comes last.
+            cache: in a decoding step; its entry is a `DecoderState`, first that of `start`.
+            seed: of dropout.
+        """
+        if cache is not None:
+            return self._cached_step(x, memory, cache)
+        x_TBC = self.dropouts[0](ops.transpose(x, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
         scales = [layer(ones_TBD, seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
@@ -188,6 +202,14 @@ class RecurrentDecoder(keras.layers.Layer):
         given = (self.cells[0].input_gates(x_TBC), *scales)
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
+
+    def _cached_step(self, x_NC, memory: Memory | tuple[()], cache: StepCache):
+        state = self.step(x_NC, cache.state(self.path), memory)
+        cache.set_state(self.path, state)
+        return state.output
+
+    def empty_entry(self, rows, beams: int, length) -> None:
+        """Returns None: the state before the first position depends on the source, see `start`."""
 
     def step(self, x_NC, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step; its `output` (N, D) is that of `call` at the same position."""

@@ -35,8 +35,11 @@ class Ssru(CachingLayer):
         self.kernel = self.add_weight(name="kernel", shape=(self.width, 2 * self.width), initializer=uniform)
         self.gate_bias = self.add_weight(name="gate_bias", shape=(self.width,), initializer="zeros")
 
-    def call(self, x, seed=None, cache: StepCache | None = None):
-        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step."""
+    def call(self, x, keep=None, cache: StepCache | None = None, seed=None):
+        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step.
+
+        `keep` and `seed` are unused, and are there for `MultiHeadAttention`, which this layer can replace.
+        """
         # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         product = ops.reshape(ops.matmul(ops.reshape(x, (-1, self.width)), self.kernel), (*ops.shape(x)[:-1], -1))
         gate, fresh = ops.split(ops.cast(product, "float32"), 2, axis=-1)

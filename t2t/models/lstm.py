@@ -6,15 +6,16 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
-from keras import ops
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
+from t2t.layers.cache import Cache, StepCache
 from t2t.layers.recurrent import CellState, RecurrentEncoder
-from t2t.layers.recurrent_decoder import DecoderState, Memory, RecurrentDecoder
+from t2t.layers.recurrent_decoder import Memory, RecurrentDecoder
 from t2t.layers.tensors import Features, Size, repeat_sentences
-from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
+from t2t.models.base import READ_AS_VECTORS
+from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 
@@ -28,7 +29,7 @@ class Encoded(NamedTuple):
 
 
 @register_model
-class LstmSeq2seq(SequenceModel):
+class LstmSeq2seq(EncoderDecoder):
     """Sequence to sequence with LSTMs: the decoder sees only the encoder's final states."""
 
     hparams_class: ClassVar[type[RecurrentHParams]] = LstmHParams
@@ -70,13 +71,6 @@ class LstmSeq2seq(SequenceModel):
             view.__dict__["decoder"] = self.problem_decoders[name]
         return view
 
-    def body(self, features: Features, seed=None):
-        """Returns the decoder's output, (B, T, D); see the base class."""
-        encoded = self.encode(features, seed=seed)
-        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        before_BTD = self.target_embedding.before(shifted_BT, seed=seed)
-        return self.decoder(before_BTD, encoded.finals, encoded.memory, seed=seed)
-
     def encode(self, features: Features, seed=None) -> Encoded:
         """Returns the decoder's initial states, and the encoder's output if the decoder attends to it."""
         inputs = features[INPUTS]
@@ -84,14 +78,16 @@ class LstmSeq2seq(SequenceModel):
         output_BSD, finals = self.encoder(x_BSD, keep_BS, seed=seed)
         return Encoded(finals, self.decoder.memory(output_BSD, keep_BS))
 
-    def init_cache(self, encoded: Encoded, rows: Size, length: Size | None, beams: int = 1) -> DecoderState:
-        """Returns the initial state of each hypothesis; it does not depend on `length`. See the base class."""
-        return self.decoder.start(repeat_sentences(encoded.finals, rows))
+    def decode(self, ids, encoded: Encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the decoder's output after `ids`; see the base class."""
+        x = self.target_embedding.before(ids, seed=seed)
+        return self.decoder(x, encoded.finals, encoded.memory, keep_BT, cache=cache, seed=seed)
 
-    def step(self, ids_N, position, cache: DecoderState, prepared: DecodeContext):
-        """Returns (N, D) and the state after this position; see the base class."""
-        state = self.decoder.step(self.target_embedding.before(ids_N), cache, prepared.encoded.memory)
-        return state.output, state
+    def init_cache(self, encoded: Encoded, rows: Size, length: Size | None, beams: int = 1) -> Cache:
+        """Returns a cache with the decoder's initial state of each hypothesis; see the base class."""
+        cache = super().init_cache(encoded, rows, length, beams)
+        state = self.decoder.start(repeat_sentences(encoded.finals, rows))
+        return cache._replace(states={**cache.states, self.decoder.path: state})
 
 
 @register_model

@@ -17,7 +17,7 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.cache import KeysValues, StepCache, caching_layers
+from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import Experts, FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
@@ -189,15 +189,19 @@ class Encoder(CompositeLayer):
 
     def __init__(self, hparams: TransformerHParams, **kwargs):
         super().__init__(**kwargs)
+        shared = build_shared(self, hparams, is_causal=False)
         self.layers_ = [
-            self.create_layer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")
+            self.create_layer(hparams, i, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.encoder_layers)
         ]
-        self.relative_bias = share_relative_bias(self, hparams)
+        self.relative_bias = shared.get("relative_bias")
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, **named: Unpack[Named]) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this.
+
+        `named` has its name and type, and what the layers of a stack share, see `build_shared`.
+        """
         return EncoderLayer(hparams, index, **named)
 
     def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
@@ -214,10 +218,10 @@ class Encoder(CompositeLayer):
 class EncoderLayer(CompositeLayer):
     """Self-attention, then feed-forward, each in a residual connection."""
 
-    def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
+    def __init__(self, hparams: TransformerHParams, index: int, relative_bias: RelativeBias | None = None, **kwargs):
         super().__init__(**kwargs)
-        reach = hparams.self_attention_reach
-        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
+        span = Span(hparams.self_attention_reach, hparams.self_attention_reach)
+        attention = build_self_attention(self, hparams, span, is_cached=False, relative_bias=relative_bias)
         self.self_attention = build_residual(self, hparams, attention)
         self.feed_forward = build_feed_forward(self, hparams, index)
 
@@ -230,18 +234,23 @@ class EncoderLayer(CompositeLayer):
 class Decoder(CompositeLayer):
     """N layers of masked self-attention or SSRU, attention to the encoder's output, and feed-forward (section 3.1)."""
 
+    is_causal: ClassVar[bool] = True
+    """Whether targets attend only to those before them."""
+
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
         super().__init__(**kwargs)
         hparams = hparams.of_decoder
+        attends = hparams.decoder_layer != "ssru" or not self.is_causal
+        shared = build_shared(self, hparams, self.is_causal) if attends else {}
         self.layers_ = [
-            self.create_layer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
+            self.create_layer(hparams, i, has_source, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
         ]
-        self.relative_bias = share_relative_bias(self, hparams)
+        self.relative_bias = shared.get("relative_bias")
         self.final_norm = build_final_norm(self, hparams)
 
     def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this; see `Encoder.create_layer`."""
         return DecoderLayer(hparams, index, has_source, **named)
 
     def read_source(self, x_BSD, keep_BS) -> EncodedSource:
@@ -273,23 +282,33 @@ class Decoder(CompositeLayer):
 
 
 class DecoderLayer(CompositeLayer):
-    """Masked self-attention or SSRU, attention to the encoder's output where there is one, feed-forward."""
+    """Masked self-attention or SSRU, attention to the encoder's output where there is one, feed-forward.
 
-    def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
+    `passes` is for layers that keep earlier positions, see `CachingLayer`; `relative_bias` for self-attention.
+    """
+
+    def __init__(
+        self, hparams: TransformerHParams, index: int, has_source: bool, relative_bias: RelativeBias | None = None,
+        passes: int | None = None, **kwargs,
+    ):  # fmt: skip
         super().__init__(**kwargs)
-        self.target_reader = self.create_target_reader(hparams)
+        reader = self.create_target_reader(hparams, passes=passes, relative_bias=relative_bias)
+        self.target_reader = build_residual(self, hparams, reader)
         self.source_attention: Any = None
         if has_source:
             self.source_attention = build_residual(self, hparams, build_attention(self, hparams, "encdec_attention"))
         self.feed_forward = build_feed_forward(self, hparams, index)
 
-    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
-        """Returns the unbuilt layer that reads targets up to each position; subclasses may override this."""
+    def create_target_reader(self, hparams: TransformerHParams, passes: int | None, **settings: Any) -> CachingLayer:
+        """Returns the unbuilt layer that reads targets up to each position; subclasses may override this.
+
+        `settings` are further arguments of self-attention.
+        """
         if hparams.decoder_layer == "ssru":
-            return build_residual(self, hparams, Ssru(dtype=self.dtype_policy, name="ssru"))
+            return Ssru(passes=passes, dtype=self.dtype_policy, name="ssru")
         grid = hparams.target_grid
         span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
-        return build_residual(self, hparams, build_self_attention(self, hparams, span))
+        return build_self_attention(self, hparams, span, passes=passes, **settings)
 
     def read_source(self, x_BSD) -> KeysValues:
         """Returns this layer's keys and values of the encoder's output (B, S, D)."""
@@ -303,8 +322,7 @@ class DecoderLayer(CompositeLayer):
 
         `source_keep` and `target_keep` are masks of keys, (B, 1, 1 or T, S or T) bool, or None; see `Decoder`.
         """
-        masks = {} if target_keep is None else {"keep": target_keep}  # an SSRU takes no mask
-        x = self.target_reader(x, cache=cache, seed=seed, **masks)
+        x = self.target_reader(x, keep=target_keep, cache=cache, seed=seed)
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
@@ -317,29 +335,24 @@ def attended_inputs(model: SequenceModel, inputs):
 
 
 def build_self_attention(
-    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, is_cached: bool | None = None
+    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, **settings: Any
 ) -> MultiHeadAttention:
     """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them.
 
-    For `is_cached` see `MultiHeadAttention`.
+    `settings` are further arguments of `MultiHeadAttention`.
     """
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
-    positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
-    return build_attention(owner, hparams, "self_attention", span=span, is_cached=is_cached, **positions)
+    settings |= {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    return build_attention(owner, hparams, "self_attention", span=span, **settings)
 
 
-def share_relative_bias(stack: CompositeLayer, hparams: TransformerHParams) -> RelativeBias | None:
-    """Gives all self-attention layers of a stack one `RelativeBias` and returns it; None with other positions."""
-    attentions = (layer for layer in caching_layers(stack) if isinstance(layer, MultiHeadAttention))
-    layers = [layer for layer in attentions if layer.name == "self_attention"]
-    if hparams.positions != "relative_bias" or not layers:
-        return None
+def build_shared(stack: CompositeLayer, hparams: TransformerHParams, is_causal: bool) -> dict[str, RelativeBias]:
+    """Returns the arguments that all layers of a stack share: their `relative_bias`; empty with other positions."""
+    if hparams.positions != "relative_bias":
+        return {}
     buckets = (hparams.relative_bias_buckets, hparams.relative_bias_max_distance)
-    is_causal = layers[0].is_cached
     bias = RelativeBias(hparams.num_heads, *buckets, is_causal, dtype=stack.dtype_policy, name="relative_bias")
-    for layer in layers:
-        layer.relative_bias = bias
-    return bias
+    return {"relative_bias": bias}
 
 
 def build_attention(

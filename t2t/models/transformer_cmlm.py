@@ -16,12 +16,13 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
+from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.modalities.base import ClassLabel
-from t2t.layers.residual import Residual, build_all
+from t2t.layers.residual import build_all
 from t2t.layers.tensors import Features, Named, Tensor
 from t2t.models.transformer import (
     AttentionMasks,
@@ -30,7 +31,6 @@ from t2t.models.transformer import (
     EncodedSource,
     Encoder,
     Transformer,
-    build_residual,
     build_self_attention,
 )
 from t2t.registry import register_model
@@ -203,6 +203,8 @@ class TransformerCmlm(Transformer):
 class CmlmDecoder(Decoder):
     """The Transformer's decoder without the causal mask (section 2.1)."""
 
+    is_causal = False
+
     def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> "CmlmDecoderLayer":
         """Returns the unbuilt layer `index`, from 0."""
         return CmlmDecoderLayer(hparams, index, has_source, **named)
@@ -216,11 +218,12 @@ class CmlmDecoder(Decoder):
 class CmlmDecoderLayer(DecoderLayer):
     """Self-attention to all of the target, attention to the encoder's output, feed-forward."""
 
-    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
+    def create_target_reader(
+        self, hparams: TransformerHParams, passes: int | None, **settings: Any
+    ) -> MultiHeadAttention:
         """Returns the unbuilt self-attention in both directions."""
         reach = hparams.self_attention_reach
-        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
-        return build_residual(self, hparams, attention)
+        return build_self_attention(self, hparams, Span(reach, reach), is_cached=False, **settings)
 
 
 def is_word(targets_BT):

@@ -8,13 +8,13 @@ named only `x` is (B, T, D) or (N, D). In formulas, steps are numbered from 1, a
 
 import dataclasses
 from collections.abc import Callable
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from t2t.hparams.universal_transformer import UniversalTransformerHParams
-from t2t.layers.cache import StepCache, set_passes
+from t2t.layers.cache import StepCache
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.masks import keys_keep
 from t2t.layers.mode import add_summed_cost, counted, in_mode
@@ -22,7 +22,7 @@ from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids
 from t2t.layers.tensors import Named, Tensor
-from t2t.models.transformer import Decoder, EncodedSource, Encoder, Transformer
+from t2t.models.transformer import Decoder, DecoderLayer, EncodedSource, Encoder, Transformer
 from t2t.registry import register_model
 
 Transform = Callable[[Tensor, Tensor | None], Tensor]
@@ -32,8 +32,8 @@ Transform = Callable[[Tensor, Tensor | None], Tensor]
 class Recurrence(keras.layers.Layer):
     """H^t = layer(H^(t-1) + P^t) for t = 1 .. `steps` (section 2.1, equations 4 to 7), the same layer in each step.
 
-    P^t is the sum of a vector of the position and one of the step. The caller owns the layer, and must call
-    `set_passes` on it if it reads earlier positions.
+    P^t is the sum of a vector of the position and one of the step. The caller owns the layer, whose parts that read
+    earlier positions have `passes`, see `CachingLayer`.
 
     Args:
         steps: number of steps.
@@ -189,7 +189,10 @@ class UniversalDecoder(Decoder):
     def __init__(self, hparams: UniversalTransformerHParams, has_source: bool, **kwargs):
         super().__init__(hparams, has_source, **kwargs)
         self.recurrence = build_recurrence(self, hparams)
-        set_passes(self.layers_[0], self.recurrence.steps)
+
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> DecoderLayer:
+        """Returns the unbuilt layer; see the base class."""
+        return DecoderLayer(hparams, index, has_source, passes=hparams.recurrence_steps, **named)
 
     def call(
         self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None
