@@ -15,9 +15,8 @@ import numpy as np
 from t2t.errors import UserError, one_line
 from t2t.files.lines import read_lines
 from t2t.formats.exporter import GREEDY, ExportJob
-from t2t.formats.exporting import export
+from t2t.formats.exporting import export, make_inputs
 from t2t.formats.graph_script import CONFIG, Model
-from t2t.formats.made_inputs import make_inputs
 from t2t.formats.parity import FLOAT32
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.rows import reads_ids

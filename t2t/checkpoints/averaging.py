@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES, Checkpoint
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, first_few
-from t2t.files.zoo import check_outside_zoo
+from t2t.files.paths import check_outside_zoo
 
 AVERAGED_BEST = f"{AVERAGED}-best"
 """Name of the mean of the best checkpoints that training saves at its end."""

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.checkpoints.pointer import LATEST_FILE
+from t2t.checkpoints.layout import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, ask_for, asked_and_found, did_you_mean, first_few
@@ -37,10 +37,9 @@ from t2t.files.atomic import (
     made_folder,
     os_errors_as_machine_errors,
 )
-from t2t.files.paths import local_path
+from t2t.files.paths import check_outside_zoo, local_path
 from t2t.files.remote.mirror import exclusive, exists, fetch, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
-from t2t.files.zoo import check_outside_zoo
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
@@ -89,7 +88,9 @@ class RunDir:
     @property
     def has_checkpoints(self) -> bool:
         """Whether a checkpoint was ever saved; False if the folder of checkpoints is gone."""
-        return _has_checkpoints(self.path)
+        store = CheckpointStore(self.checkpoints_folder)
+        # A store's listing may lag behind; looking up a single object does not.
+        return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
     @functools.cached_property
     def begun_seed(self) -> int | None:
@@ -332,12 +333,6 @@ def lock_run(path: str | Path) -> Iterator[None]:
                 ) from None
             fetch(path / RECORD_FILE, path / METRICS_FILE, path / _DEV_OUTPUTS)
         yield
-
-
-def _has_checkpoints(path: Path) -> bool:
-    store = CheckpointStore(path / _CHECKPOINTS)
-    # A store's listing may lag behind; looking up a single object does not.
-    return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

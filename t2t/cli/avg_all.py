@@ -6,10 +6,10 @@ import re
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import RUN, command_flags, flag_group
 from t2t.cli.run_flags import open_run
 from t2t.cli.tensor2tensor import AVERAGE_FLAGS, define_unused_flags
 from t2t.errors import UserError

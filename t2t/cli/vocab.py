@@ -9,12 +9,12 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, warn_of_repairs
-from t2t.cli.help import ACTION, FILES, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import ACTION, FILES, command_flags, flag_group
+from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
-from t2t.files.lines import on_one_line
+from t2t.files.lines import STANDARD, LineSource, on_one_line
 from t2t.files.paths import local_path
-from t2t.files.source import STANDARD, LineSource
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder

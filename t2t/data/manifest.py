@@ -195,7 +195,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
-            f"generate the data first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir"
+            f"generate the data first with t2t-datagen or t2t-trainer --generate_data, or correct --data_dir"
         ) from None
     except OSError as error:
         cure = remedy_of(error, "correct --data_dir or its permissions")

@@ -21,8 +21,7 @@ from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
-from t2t.files.file_marks import remembered
-from t2t.files.trust import read_record, read_sealed, write_sealed
+from t2t.files.trust import read_record, read_sealed, remembered, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.source import Source
 from t2t.specs.constants import TRAIN

@@ -15,8 +15,7 @@ from typing import Any
 from t2t.data.manifest import REMEDY, FileRecord
 from t2t.errors import UserError
 from t2t.files.atomic import sha256_of
-from t2t.files.file_marks import file_marks, is_settled
-from t2t.files.trust import read_sealed, write_sealed
+from t2t.files.trust import file_marks, is_settled, read_sealed, write_sealed
 
 SIDE_FILE = ".verified.json"
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 from t2t.errors import UserError, one_line
 from t2t.formats import graph_script
 from t2t.formats.exporter import GREEDY, GREEDY_SEARCH, Export, ExportJob, Trial
+from t2t.formats.exporting import example_shape, example_text
 from t2t.formats.graph_script import BEGIN, CONFIG, GRAPHS, LENGTH, MODEL, STEP
-from t2t.formats.made_inputs import example_shape, example_text
 from t2t.formats.parity import (
     FLOAT32,
     PROMISES,

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.files.file_marks import remembered
-from t2t.files.trust import read_sealed, write_sealed
+from t2t.files.trust import read_sealed, remembered, write_sealed
 
 Sample = dict[str, Any]
 """One example before encoding: feature name to string, number or array."""

@@ -12,8 +12,10 @@ from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
+from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
+from t2t.training.schedules import learning_rate
 
 if TYPE_CHECKING:
     from t2t.training.workers import Workers
@@ -124,7 +126,7 @@ def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str
 
 def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]) -> str:
     """Returns why XLA cannot compile a run, or an empty string."""
-    if hparams.objective != "likelihood":
+    if hparams.rows_per_example > 1:
         return f"objective={hparams.objective} samples outputs of any length, and each would be compiled"
     if not model_class.compiles_with_xla:
         return f"model {model_class.__name__} has loops that XLA cannot differentiate"
@@ -135,3 +137,45 @@ def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]
         for one in data
     )
     return next(filter(None, obstacles), "")
+
+
+def long_warmup(hparams: HParams) -> str:
+    """Returns a warning where the warm-up of the learning rate takes more than half of all updates; else ""."""
+    warmup, last = hparams.learning_rate_warmup_steps, hparams.train_steps
+    if 2 * warmup <= max(last, 2):
+        return ""
+    shorter: dict[str, Any] = {"learning_rate_warmup_steps": max(1, last // 10)}
+    if hparams.learning_rate_schedule in ("noam", "rsqrt_decay"):  # whose highest rate depends on the warm-up
+        highest = learning_rate(hparams, warmup)
+        shorter = {"learning_rate_schedule": "linear", "learning_rate": f"{highest:.2g}", **shorter}
+    changes = ",".join(f"{name}={value}" for name, value in shorter.items())
+    return (
+        f"hparam learning_rate_warmup_steps={warmup}: the warm-up of the learning rate is longer than half of the "
+        f"{last:,} updates, so that little is learnt; train for {2 * warmup:,} or more, or pass --hparams={changes}"
+    )
+
+
+def check_adapters(hparams: HParams, config: RunConfig) -> None:
+    """Checks that a new run can train adapters, if it does.
+
+    Raises:
+        UserError: it has no base, or an option that cannot be used with adapters.
+    """
+    if not hparams.lora_rank:
+        return
+    asked = f"hparam lora_rank={hparams.lora_rank}"
+    if not config.warm_start_from:
+        raise UserError(
+            f"{asked}: adapters change the weights of a trained model; name its run or checkpoint by --warm_start_from"
+        )
+    conflicts = {
+        f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
+        f"objective={hparams.objective}": hparams.rows_per_example > 1,
+        "--warm_start_other_vocabulary": config.warm_start_other_vocabulary,
+        "--warm_start_optimizer": config.warm_start_optimizer,
+    }
+    if found := [name for name, is_given in conflicts.items() if is_given]:
+        raise UserError(
+            f"{asked}: {' and '.join(found)} cannot be used with adapters, which are trained by the likelihood on all "
+            f"weights of another run as they are; leave out one or the other"
+        )

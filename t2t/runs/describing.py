@@ -1,6 +1,5 @@
 """Describes a training run before it begins: settings, memory, cost."""
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
@@ -21,15 +20,13 @@ from t2t.models.base import SequenceModel
 from t2t.models.creation import create_model
 from t2t.problems.base import Problem
 from t2t.runs.config import RunConfig
-from t2t.runs.data import find_missing_data, nominal_specs
+from t2t.runs.data import find_missing_data, joined_spec, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
+from t2t.runs.evaluation import first_examples
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
 from t2t.runs.objectives import widest_rows
-from t2t.runs.parts import TrainedProblem
-from t2t.runs.recording import joined_spec
-from t2t.runs.split_decoding import first_examples
 from t2t.runs.starting import check_start
+from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -157,8 +154,7 @@ def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: H
 def _updates_line(hparams: HParams) -> str:
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
-    rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
-    highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
+    highest = max(learning_rate(hparams, update) for update in landmarks)
     schedule = f"{hparams.learning_rate_schedule} schedule"
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 
@@ -228,7 +224,7 @@ def dry_run_lines(experiment: Experiment) -> Iterator[str]:
         with memory_errors_as_machine_errors("the model", "make it smaller"):
             yield from _nominal_lines(experiment, missing)
         return
-    run = TrainingRun.prepare(experiment)
+    run = TrainingRun(experiment)
     yield from describe(run)
     if (count := len(config.cluster.addresses)) > 1:
         yield f"workers: {count}, each as described; an update has the batches of all"
@@ -257,7 +253,7 @@ def _seconds(run: TrainingRun) -> float:
 def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     config = experiment.config
     hparams = decide_precision(experiment.hparams, training_engine().multiplies_bfloat16())
-    problems, specs = problems_of(config), nominal_specs(config)
+    problems, specs = experiment.problems, nominal_specs(config)
     devices = training_engine().devices(*config.devices())
     keras.utils.set_random_seed(config.random_seed)
     model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints.architectures import to_state
 from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
+from t2t.checkpoints.compatibility import architecture_state
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
@@ -81,7 +81,7 @@ def conversion_of(
         return None
     # Building a model compares these with the checkpoint. A kept conversion skips that: they are in its key.
     # Hparams that the checkpoint lacks came with a later version, which computes the same with their defaults.
-    values = to_state(run.record.model, hparams)[ARCHITECTURE]
+    values = architecture_state(run.record.model, hparams)[ARCHITECTURE]
     known = checkpoint.state.get(ARCHITECTURE) or values
     values = {name: value for name, value in values.items() if name in known}
     checked = [problem, {ARCHITECTURE: values}, run.record.spec.to_dict()]

@@ -11,8 +11,7 @@ from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
 from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, ExportJob
-from t2t.formats.exporting import export
-from t2t.formats.made_inputs import SEED, make_inputs
+from t2t.formats.exporting import SEED, export, make_inputs
 from t2t.formats.parity import Parity
 from t2t.inference.backend_choice import check_tensorflow
 from t2t.inference.model_facts import max_answers

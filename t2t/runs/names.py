@@ -299,3 +299,15 @@ def unfit_set(model: str, hparams_set: str, needed: str, hparams: HParams) -> Us
         f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
         f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
     )
+
+
+def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
+    sizes = hparams.problem_batch_sizes
+    if len(sizes) not in (1, len(problems)):
+        raise UserError(
+            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
+            f"one, or one for each"
+        )
+    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
+    return hparams.replace(batch_size=size or hparams.batch_size)

@@ -9,21 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from t2t.checkpoints import architectures
 from t2t.checkpoints.adapters import AdapterBase, merge_base
-from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Checkpoint, fingerprint_of
+from t2t.checkpoints.compatibility import (
+    RowTransfer,
+    TransferReport,
+    architecture_differences,
+    architecture_state,
+    check_same_architecture,
+    check_same_meaning,
+    check_same_vocabularies,
+    compare_vocabularies,
+    counterparts,
+    require_exact,
+    require_some,
+)
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, check_same_seed
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import RowTransfer, TransferReport, require_exact, require_some
-from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
 from t2t.problems.base import declared_spec
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder, shared_ids
@@ -84,7 +92,7 @@ def check_start(experiment: Experiment) -> None:
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    config, problems = experiment.config, problems_of(experiment.config)
+    config, problems = experiment.config, experiment.problems
     specs = tuple(spec for problem in problems if (spec := declared_spec(problem)) is not None)
     if not config.warm_start_from or len(specs) < len(problems) or experiment.begun:
         return
@@ -101,7 +109,7 @@ def _check_meaning(
     unread = {*model_class.unread_hparams(spec)}
     if not any(one.shared_vocabulary for one in spec.members or [spec]):
         unread.add("shared_embedding")
-    return architectures.check_same_meaning(checkpoint, hparams, unread, asked)
+    return check_same_meaning(checkpoint, hparams, unread, asked)
 
 
 def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
@@ -120,7 +128,7 @@ def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextE
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if config.warm_start_other_vocabulary:
-        found = compare(checkpoint, vocabularies, is_shared)
+        found = compare_vocabularies(checkpoint, vocabularies, is_shared)
         reinitialized_features = tuple(name for name in vocabularies if name in found.differing or not found.where)
     else:
         remedy = ", or pass --warm_start_other_vocabulary to take the rows of the pieces that both have"
@@ -156,9 +164,9 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, a
         UserError: a weight of the model is not in it, or it was trained in a model that computes something else.
     """
     assert step.adapters is not None, "the run trains adapters"
-    ours = architectures.to_state("", step.model.hparams)[ARCHITECTURE]
+    ours = architecture_state("", step.model.hparams)[ARCHITECTURE]
     ours.pop("model")  # the weights are compared instead
-    if wrong := [*report.differences(), *architectures.differences(checkpoint, ours)]:
+    if wrong := [*report.differences(), *architecture_differences(checkpoint, ours)]:
         raise UserError(
             f"{asked}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and checkpoint "
             f"{checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "

@@ -11,7 +11,7 @@ from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.runs.data import OpenData, check_split
 from t2t.runs.run_checks import select_problem
-from t2t.runs.split_batches import batches_of_run
+from t2t.runs.trained_problems import batches_of_run
 from t2t.studio.split_data import SplitData
 
 MOST_OPEN = 4

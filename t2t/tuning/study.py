@@ -21,8 +21,7 @@ from t2t.errors import MachineError, UserError, first_few, one_line
 from t2t.files.atomic import LockedError, cut_torn_line, exclusive_lock, open_locked, os_errors_as_machine_errors
 from t2t.hparams.override import merge_overrides
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.objective import Objective
-from t2t.tuning.settings import TuneSettings
+from t2t.tuning.settings import Objective, TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
 
 

@@ -167,8 +167,9 @@ def make_run(tmp_path_factory):
             **(how | (settings or {})),
         )  # fmt: skip
         begun = RunDir.open(folder) if RunDir.exists(folder) else None
-        data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
-        return runs(Experiment(config, hparams, hparams, run=begun, model_class=model), data)
+        experiment = Experiment(config, hparams, hparams, run=begun, model_class=model)
+        experiment.data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
+        return runs(experiment)
 
     make.tiny, make.run = Averaging, Run
 

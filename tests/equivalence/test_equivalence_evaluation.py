@@ -19,9 +19,8 @@ from t2t.models.transformer import Transformer
 from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.evaluation import build_evaluator, evaluate
+from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
 from t2t.runs.run_evaluator import RunEvaluator
-from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.training.weights import assign_model
 from tests.equivalence.identity import arrays_of, assert_same
@@ -135,7 +134,7 @@ def mean_of(run, steps):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    monkeypatch.setattr("t2t.files.remote.agent.SETTLE_S", 0.01)
     with memory_store(monkeypatch, tmp_path / "cache") as opened:
         yield opened
 

@@ -24,7 +24,7 @@ DATA_MUTATIONS = mutations(
      "t2t/errors.py", 'if package in ("", "t2t"):', 'if package == "":', "test_errors"),
     ("files written in place", "A crash can leave half of the new content in place of the old one.",
      "t2t/files/atomic.py", "os.replace(file.name, path)", "path.write_bytes(content)", "test_files_atomic"),
-    ("runs of a zoo changed", "Whoever shares a run gets it back with the files of others.", "t2t/files/zoo.py",
+    ("runs of a zoo changed", "Whoever shares a run gets it back with the files of others.", "t2t/files/paths.py",
      "    if is_in_zoo(path):\n", "    if not path:\n", "test_files_zoo"),
     ("marker of a stored folder in its turn",
      "An upload that is killed can leave data or a checkpoint in a store that count and are not whole.",

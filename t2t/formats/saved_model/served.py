@@ -9,8 +9,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.formats.saved_model.in_graph import graph_vocabulary
-from t2t.formats.saved_model.in_graph.base import cleaned, is_blank, single_spaced
+from t2t.formats.saved_model.vocabularies import cleaned, graph_vocabulary, is_blank, single_spaced
 from t2t.inference.model_engine import build_search
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids

@@ -14,10 +14,10 @@ Legend: B batch, S source length, T target length, D width, U units of a cell, N
 
 from dataclasses import dataclass
 
-from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param
 from t2t.hparams.lstm import RecurrentHParams, for_recurrent
 from t2t.hparams.recipes import for_copying, for_multi30k
+from t2t.hparams.transformer_moe import expert_complaints
 from t2t.registry import register_hparams
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.averaging import load_for_decoding
-from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import MODEL
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError

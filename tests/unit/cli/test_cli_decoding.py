@@ -215,7 +215,7 @@ def written(monkeypatch):
 
     monkeypatch.setattr(decoder, "load_runs", load_runs)
     monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
-    monkeypatch.setattr(decoder, "answer_by_beam", lambda *args: None)
+    monkeypatch.setattr(decoder, "_answer_by_beam", lambda *args: None)
     monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
 
 

@@ -11,7 +11,7 @@ import pytest
 from t2t.data import verification
 from t2t.data.manifest import read_manifest
 from t2t.data.verification import SIDE_FILE, verify_files
-from t2t.files import file_marks
+from t2t.files import trust
 from t2t.files.trust import read_sealed
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
@@ -24,7 +24,7 @@ FILE = "train-00001-of-00004.inputs.values.npy"
 @pytest.fixture
 def settled_after(monkeypatch):
     """Returns a function that sets the age in nanoseconds at which files count as settled."""
-    return lambda age: monkeypatch.setattr(file_marks, "_SETTLED_NS", age)
+    return lambda age: monkeypatch.setattr(trust, "_SETTLED_NS", age)
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def exchange(path):
 @pytest.mark.parametrize("change", [rewrite, partial(rewrite, keep_times=True), exchange], ids=range(3))
 def test_a_changed_file_is_noticed(folder, change):
     verify(folder)
-    marks = file_marks.file_marks(folder / FILE)
+    marks = trust.file_marks(folder / FILE)
     change(folder / FILE)
-    while file_marks.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
+    while trust.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
         (folder / FILE).chmod(0o644)
     assert marks[0] == (folder / FILE).stat().st_size
     with refused(FILE):

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.formats.exporter import ExportJob, Trial
+from t2t.formats.exporting import example_text
 from t2t.formats.huggingface.write import HuggingFaceExport
-from t2t.formats.made_inputs import example_text
 from t2t.formats.parity import ParityError
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq

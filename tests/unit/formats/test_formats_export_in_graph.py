@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from t2t.files.lines import clean_line
 from t2t.formats.parity import FLOAT32, PROMISES, ParityError
-from t2t.formats.saved_model.in_graph import VOCABULARIES, graph_vocabulary
-from t2t.formats.saved_model.in_graph.base import cleaned, is_blank
-from t2t.formats.saved_model.trial import prove_decoding
+from t2t.formats.saved_model.vocabularies import VOCABULARIES, cleaned, graph_vocabulary, is_blank
+from t2t.formats.saved_model.write import prove_decoding
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
 from t2t.text.language_codes import LanguageCodes

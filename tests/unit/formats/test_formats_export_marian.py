@@ -10,9 +10,9 @@ import pytest
 
 from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.exporting import export
-from t2t.formats.marian.export import MarianExport
-from t2t.formats.marian.yaml import format_vocabulary, parse_settings, parse_vocabulary
+from t2t.formats.marian.write import MarianExport
 from t2t.formats.parity import ParityError
+from t2t.formats.yaml import format_vocabulary, parse_settings, parse_vocabulary
 from t2t.runs.importing import import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import

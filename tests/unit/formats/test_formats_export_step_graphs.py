@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from t2t.formats import graph_script, vocabularies
 from t2t.formats.exporter import ExportJob, Trial
+from t2t.formats.exporting import make_inputs
 from t2t.formats.graph_script import Model
-from t2t.formats.made_inputs import make_inputs
 from t2t.formats.parity import FLOAT32, PROMISES, ParityError
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
 from t2t.inference.rows import cut_rows

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
-from t2t.hparams.transformer_mlm import transformer_mlm_tiny
 from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.hparams.transformer_tasks import transformer_mlm_tiny
 from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TokenMasks, TransformerCmlm

@@ -13,7 +13,7 @@ from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.plan import read_plan
-from t2t.files import file_marks
+from t2t.files import trust
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
@@ -26,7 +26,7 @@ from t2t.pipelines.options import parse_beam_options
 from t2t.pipelines.pipeline import run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
-from t2t.runs import ensembles
+from t2t.runs import loading
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -206,7 +206,7 @@ WINDOW = 8
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
     """Files count as settled immediately, so that indexes are stored."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(trust, "_SETTLED_NS", -(10**18))
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def loaded(monkeypatch):
         calls.asked.append((runs, average, engine, arguments))
         return Loaded()
 
-    monkeypatch.setattr(ensembles, "load_runs", load_runs)
+    monkeypatch.setattr(loading, "load_runs", load_runs)
     return calls
 
 

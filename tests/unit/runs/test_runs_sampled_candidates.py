@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.metrics.gleu import sentence_gleu
+from t2t.metrics.text import sentence_gleu
 from t2t.models.classics.neural_gpu import NeuralGpu, NeuralGpuHParams
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
@@ -56,7 +56,7 @@ SEARCHES = {}
 
 def sampler(model, seed=3, start=(), **changes):
     hparams = hparams_of(**changes)
-    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed)
+    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed, hparams.objective == "minimum_risk")
     found._searches = SEARCHES.setdefault((hparams.objective_samples, hparams.extra_length), {})
     return found
 

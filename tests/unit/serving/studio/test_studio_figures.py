@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.features.treebank.trees import parse_tree
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.hparams.transformer import TransformerHParams
