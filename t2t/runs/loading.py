@@ -233,7 +233,7 @@ def build_model(
     """
     import keras
 
-    from t2t.models.base import create_model
+    from t2t.models.creation import create_model
     from t2t.training.engine_choice import training_engine
     from t2t.training.precision import FLOAT32
     from t2t.training.weights import assign_model

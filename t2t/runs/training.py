@@ -19,7 +19,7 @@ from t2t.data.reading.mixture import WorkerBatches
 from t2t.data.reading.prefetch import Prefetch
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
-from t2t.models.base import all_weights_exist, create_model
+from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
 from t2t.runs.data import encoders_of, spec_of
 from t2t.runs.decisions import begun_hparams, check_adapters, compilation_line, decide
