@@ -182,8 +182,8 @@ def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collect
         there, here = map(", ".join, zip(*differing, strict=True))
         raise UserError(
             f"{requested}: checkpoint {checkpoint.name} was trained with {there}, and this run has {here}, with which "
-            f"its weights compute something else; give its values in --hparams, or no --hparams_set to take those of its "
-            f"run"
+            f"its weights compute something else; give its values in --hparams, or no --hparams_set to take those of "
+            f"its run"
         )
     return bool(theirs)
 

@@ -169,8 +169,8 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, r
     if wrong := [*report.differences(), *architecture_differences(checkpoint, ours)]:
         raise UserError(
             f"{requested}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and "
-            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "
-            f"trained with"
+            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it "
+            f"was trained with"
         )
     return AdapterBase.from_checkpoint(checkpoint, step.adapters.scale)
 
@@ -237,7 +237,8 @@ def _slots_of(
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
         raise UserError(
             f"{requested} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of "
-            f"{' '.join(kinds) or 'no'} optimizer, the run's is {step.optimizer.name}; leave it out to begin with empty slots"
+            f"{' '.join(kinds) or 'no'} optimizer, the run's is {step.optimizer.name}; leave it out to begin "
+            f"with empty slots"
         )
     found: dict[str, tuple[Any, np.ndarray]] = {}
     for path, slots in own.items():
