@@ -169,8 +169,8 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, r
     if wrong := [*report.differences(), *architecture_differences(checkpoint, ours)]:
         raise UserError(
             f"{requested}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and "
-            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it "
-            f"was trained with"
+            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary "
+            f"that it was trained with"
         )
     return AdapterBase.from_checkpoint(checkpoint, step.adapters.scale)
 
