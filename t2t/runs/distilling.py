@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.data_folder import check_places, data_folder, lock_generation
-from t2t.data.distilled import find_distilled, write_distilled
+from t2t.data.generation.data_folder import check_places, data_folder, is_published, lock_generation, publish_data
+from t2t.data.generation.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
-from t2t.data.mirrored import is_published, publish_data
 from t2t.errors import UserError
 from t2t.files.lines import WINDOW
 from t2t.files.output import PartialFile

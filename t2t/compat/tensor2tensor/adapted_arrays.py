@@ -20,7 +20,7 @@ from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
-SMALL, LARGE = 32, 224
+SMALL, CAPTIONED, LARGE = 32, 64, 224
 """Height and width of stored images, in pixels."""
 
 
@@ -107,7 +107,8 @@ def adapted_arrays(one: Any) -> tuple[type[Problem], dict[str, Any]] | None:
     if isinstance(one, ImageProblem):
         kinds = {Image2ClassProblem: AdaptedImage2Class, Image2TextProblem: AdaptedImage2Text}
         found = [kind for theirs, kind in kinds.items() if isinstance(one, theirs)]
-        size = getattr(one, "image_size", SMALL if getattr(one, "is_small", False) else LARGE)
+        large = LARGE if isinstance(one, Image2ClassProblem) else CAPTIONED
+        size = getattr(one, "image_size", SMALL if getattr(one, "is_small", False) else large)
         named = {"train", "dev", *(each["split"] for each in one.dataset_splits)}
         values = {"image_shape": (size, size, one.num_channels), "splits": tuple(filter(named.__contains__, SPLITS))}
         return (found[0], values) if found else None

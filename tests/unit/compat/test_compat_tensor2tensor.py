@@ -166,7 +166,7 @@ class TheirTexts(text_problems.Text2SelfProblem):
   def vocab_type(self):
     return text_problems.VocabType.CHARACTER
   def generate_samples(self, data_dir, tmp_dir, dataset_split):
-    yield {"targets": "a text"}
+    yield {"targets": "a text" * 100}
 
 @registry.register_problem
 class TheirBooks(text_problems.ChoppedTextProblem):
@@ -180,7 +180,7 @@ class TheirBooks(text_problems.ChoppedTextProblem):
     for name in ("their_classes", "their_texts", "their_books"):
         generate(name, tmp_path)
     assert texts("their_classes")["dev"] == [("so-so dev", "good")]
-    assert texts("their_texts")["train"] == [("a text",)]
+    assert texts("their_texts")["train"] == [("a text" * 100,)]  # longer than training reads by default
     assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
 
 
@@ -280,7 +280,7 @@ SEVERAL_LABELS = """
 class TheirStress(text_problems.Text2ClassProblem):
   vocab_type, num_classes = text_problems.VocabType.CHARACTER, 3
   def class_labels(self, data_dir):
-    return ["_", "no stress", "EOS"]
+    return ["_", "no stress"]
   def example_reading_spec(self):
     return {"inputs": tf.VarLenFeature(tf.int64), "targets": tf.VarLenFeature(tf.int64)}, None
   def generate_samples(self, data_dir, tmp_dir, dataset_split):
@@ -314,7 +314,7 @@ def test_labels_of_each_character_and_numbers_become_a_text(load, texts, tmp_pat
     source = Source(tmp_path, random.Random(0), data_dir=tmp_path)
     stress.with_encoders(stress.build_encoders(source))
     (sample,) = stress.generate_samples("train", source)
-    assert sample["targets"] == "_ no_stress EOS"
+    assert sample["targets"] == "_ no_stress ID_2"
     assert stress.encoders["targets"].decode(stress.encoders["targets"].encode(sample["targets"])) == sample["targets"]
 
 
