@@ -197,7 +197,7 @@ def decode_file(
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
-    """Returns the fields of a `t2t.inference.files.job.Job` for decoding and writing lines."""
+    """Returns the fields of a `t2t.inference.files.decoding.Job` for decoding and writing lines."""
     how = {
         name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes", "constraints")
     }
@@ -269,7 +269,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         UserError: no such data or split, data of another vocabulary, a problem without inputs.
         MachineError: the output cannot be written.
     """
-    from t2t.inference.files.output_files import job_renderer
+    from t2t.inference.files.formats import job_renderer
     from t2t.runs.split_decoding import decode_and_score
 
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)

@@ -15,7 +15,7 @@ from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.source import LineSource
-from t2t.inference.engine_choice import CTRANSLATE2
+from t2t.inference.engine import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems

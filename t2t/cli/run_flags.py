@@ -14,7 +14,7 @@ from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.search_flags import trained_overrides
 from t2t.errors import UserError
 from t2t.files.zoo import names_zoo
-from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.inference.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
 from t2t.runs.startup import load_plugins_quietly

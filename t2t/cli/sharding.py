@@ -6,7 +6,7 @@ from absl import flags
 
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
-from t2t.inference.engine_choice import AUTO, TENSORFLOW
+from t2t.inference.engine import AUTO, TENSORFLOW
 from t2t.inference.files.shards import check_sharded, parse_shard
 
 FILE_MODES = ("decode_from_file", "score_file", "align_file")

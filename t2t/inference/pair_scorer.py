@@ -8,10 +8,17 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.prefixes import check_inputs, check_targets
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths
+from t2t.inference.rows import (
+    NOT_FINITE,
+    Row,
+    as_pairs,
+    as_texts,
+    check_inputs,
+    check_lengths,
+    check_row_pairs,
+    check_targets,
+)
 from t2t.inference.text_model import TextModel
-from t2t.inference.texts import as_pairs, as_texts, check_row_pairs
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 

@@ -11,11 +11,19 @@ import t2t
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.engine import Engine
-from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
-from t2t.inference.rows import Row, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
+from t2t.inference.rows import (
+    LazyModel,
+    ModelFacts,
+    Row,
+    as_texts,
+    cut_rows,
+    describe_max_ids,
+    max_answers,
+    max_sequence_ids,
+    reads_ids,
+)
 from t2t.inference.settings import search_settings
-from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.inference.texts import as_texts
+from t2t.inference.shortlist import Shortlist
 from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS

@@ -12,13 +12,22 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import DecodeRequest, Prefixes
 from t2t.inference.hypothesis import Hypothesis, blank_output
-from t2t.inference.output_constraints import constrains_outputs, constraints_of
-from t2t.inference.output_terms import OutputTerms, read_all_terms
+from t2t.inference.output_constraints import OutputTerms, constrains_outputs, constraints_of, read_all_terms
 from t2t.inference.pair_scorer import PairScorer
-from t2t.inference.prefixes import check_ids, check_inputs, check_prefix, check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, check_lengths, positions_in
+from t2t.inference.rows import (
+    NOT_FINITE,
+    Row,
+    as_texts,
+    check_ids,
+    check_inputs,
+    check_lengths,
+    check_prefix,
+    check_prefixes,
+    check_rows,
+    check_takes_prefixes,
+    positions_in,
+)
 from t2t.inference.settings import check_whole_number
-from t2t.inference.texts import as_texts, check_rows
 from t2t.search.result import SearchResult
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
@@ -69,8 +78,8 @@ class Translator(PairScorer):
             texts: any strings. Half of a surrogate pair is read as U+FFFD; NULs are left out.
             n_best: hypotheses for each text, at most the beam.
             prefixes: text that each output begins with, empty for none; its last word may be continued.
-            constraints: on the words of each output, a mapping with names of `t2t.inference.output_terms.OutputTerms`,
-                e.g. `{"constraints": ["Haus"]}`; None for none.
+            constraints: on the words of each output, a mapping with the names of fields of `OutputTerms`, e.g.
+                `{"constraints": ["Haus"]}`; None for none.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:

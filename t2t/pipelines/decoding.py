@@ -11,8 +11,8 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.inference.engine_choice import EngineChoice
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.engine import EngineChoice
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.merging import division_of
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from t2t.errors import UserError
-from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, EngineChoice
+from t2t.inference.engine import AUTO, AVERAGES, CTRANSLATE2, EngineChoice
 from t2t.runs.loading import LoadedRun, load
 from t2t.runs.startup import prepare_framework
 

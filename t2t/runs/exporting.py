@@ -16,8 +16,7 @@ from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
 from t2t.inference.backend_choice import check_tensorflow
-from t2t.inference.model_facts import max_answers
-from t2t.inference.rows import reads_ids
+from t2t.inference.rows import max_answers, reads_ids
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.model_facts import ModelFacts
+from t2t.inference.rows import ModelFacts
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, text_metrics

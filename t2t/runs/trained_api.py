@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from t2t.errors import UserError
 from t2t.export.formats import check_request
 from t2t.files.paths import local_path
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
 from t2t.runs.shortlist_options import ShortlistOptions

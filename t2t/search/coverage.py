@@ -14,8 +14,7 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.layers.attention_record import Record, looks_at_source, recorded_attention
 from t2t.layers.beams import reorder_rows
-from t2t.search.state import repeat_for_beams
-from t2t.search.step import StepFn
+from t2t.search.step import StepFn, repeat_for_beams
 
 _UNSEEN = 1e-6
 """Initial coverage of a position, so that logarithms are finite; where nothing may attend, it is 0 throughout."""

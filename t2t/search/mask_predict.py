@@ -14,10 +14,9 @@ from keras import ops
 
 from t2t.layers.beams import gather_beams
 from t2t.layers.loops import fold
-from t2t.search.constraints.token_rules import forbid_padding
+from t2t.search.constraints import forbid_padding
 from t2t.search.result import NO_HYPOTHESIS, SearchResult
-from t2t.search.step import NextToken, best_log_probs
-from t2t.search.topk import top_k
+from t2t.search.step import NextToken, best_log_probs, top_k
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 PredictFn = Callable[[Any, Any], tuple[Any, Any]]

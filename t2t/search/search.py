@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t.layers.beams import reorder_rows
+from t2t.search.automata import Automaton
 from t2t.search.beam_search import BeamSearch
-from t2t.search.constraints.automaton import Automaton
-from t2t.search.constraints.constraint import constraint_of
-from t2t.search.penalties import PENALTIES
+from t2t.search.constraints import constraint_of
+from t2t.search.result import PENALTIES
 from t2t.search.sampling import TokenByToken, greedy_chooser, sampling_chooser
 from t2t.search.settings import SAMPLE, SearchNumbers, SearchSettings
 

@@ -10,7 +10,7 @@ from t2t.files.trust import MOST_BYTES
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.language_vocabulary import CODE
 from t2t.importing.vocabulary import ForeignVocabulary, sides_of
-from t2t.inference.ctranslate2.tokens import TokenLists, tokens_of
+from t2t.inference.ctranslate2.conversion import TokenLists, tokens_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary

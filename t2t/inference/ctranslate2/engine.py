@@ -18,13 +18,11 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.files.processor import available_cores, instruction_sets
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.engine import BatchHypotheses, DecodeRequest
-from t2t.inference.engine_choice import COMPUTE_TYPES
+from t2t.inference.ctranslate2.conversion import TokenLists
+from t2t.inference.engine import COMPUTE_TYPES, BatchHypotheses, DecodeRequest
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
-from t2t.search.penalties import PENALTIES
-from t2t.search.result import NO_HYPOTHESIS, SearchResult
+from t2t.search.result import NO_HYPOTHESIS, PENALTIES, SearchResult
 from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import EOS_ID, PAD_ID
 

@@ -58,7 +58,7 @@ class Report:
     repaired_outputs: int = 0
     """Lines with an output that the problem had to repair, e.g. a tree with an open bracket."""
     files: int = 0
-    """The files that lines name, see `t2t.inference.files.job.marks_of`; 0 for texts."""
+    """The files that lines name, see `t2t.inference.files.decoding.marks_of`; 0 for texts."""
     repaired: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were repaired while being read, by what was wrong."""
 

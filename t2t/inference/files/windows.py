@@ -35,7 +35,7 @@ progress: is advanced by the finished lines.
 """
 
 Marks = Callable[[Iterable[str]], int]
-"""`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.job`."""
+"""`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.decoding`."""
 
 
 def _no_marks(lines: Iterable[str]) -> int:

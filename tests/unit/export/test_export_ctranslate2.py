@@ -13,8 +13,8 @@ from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.importing.ctranslate2.model_file import parse_model
+from t2t.inference.ctranslate2.conversion import tokens_of
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
-from t2t.inference.ctranslate2.tokens import tokens_of
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder

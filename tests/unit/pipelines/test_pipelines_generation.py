@@ -14,8 +14,8 @@ from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.plan import read_plan
 from t2t.files import file_marks
-from t2t.inference.engine_choice import EngineChoice
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.engine import EngineChoice
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from t2t.errors import MachineError
 from t2t.files import atomic
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard, check_sharded, index_paths, parse_shard
