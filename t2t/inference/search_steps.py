@@ -13,7 +13,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.hypothesis import Hypothesis, blank_output
+from t2t.inference.hypothesis import Hypothesis, blank_output, read_hypotheses
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_constraints import OutputTerms, constraints_of
 from t2t.inference.rows import Row, check_prefix, memory_errors, padded
@@ -280,7 +280,7 @@ def partial_outputs(
                 return
             # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs(texts, None)
-    hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)
+    hypotheses = read_hypotheses(translator.problem, translator.facts, search.result(state), 0, n_best, ids, text)
     yield PartialOutputs([one.text for one in hypotheses], hypotheses)
 
 

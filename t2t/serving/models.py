@@ -20,9 +20,8 @@ from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_constraints import OutputTerms
 from t2t.inference.rows import cut_row
-from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
-from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
+from t2t.search.settings import BEAM, GREEDY, SAMPLE, SEED, SearchSettings, check_read
 from t2t.serving.requests import FIELDS, Query
 from t2t.specs.constants import EOS_ID
 

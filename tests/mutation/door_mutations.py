@@ -28,7 +28,7 @@ DOOR_MUTATIONS = mutations(
      "pass",
      "test_compat_tensor2tensor::test_sets_have_the_values_of_their_version_and_what_is_changed"),
     ("blank lines are translated", "A line of white space gets whatever the model makes of nothing.",
-     "t2t/inference/text_model.py", """return self.has_inputs and not text.replace("\\0", "").strip()""",
+     "t2t/inference/translator.py", """return self.has_inputs and not text.replace("\\0", "").strip()""",
      "return self.has_inputs and not text", "test_inference_files_job"),
     ("workers that differ", "A worker with other code or options makes some shards otherwise than the rest.",
      "t2t/pipelines/generation.py", "if differing := describe_differences(planned, found):",

@@ -131,7 +131,7 @@ MODEL_MUTATIONS = mutations(
     ("translations without alternatives", "Pieces of a source do not compete for a target piece.",
      "t2t/inference/shortlist.py", "_divide(probs_P, totals_P)", "probs_P", "test_inference_shortlist"),
     ("end of sequence not scored", "The probability of an output is that of all outputs that begin with it.",
-     "t2t/inference/pair_scorer.py", "score(rows, [[*ids, EOS_ID] for ids in targets]",
+     "t2t/inference/translator.py", "score(rows, [[*ids, EOS_ID] for ids in targets]",
      "score(rows, [[*ids] for ids in targets]",
      "test_inference_translator::test_scores_by_hand_one_by_one_and_together"),
     ("alignment by single tokens",

@@ -19,7 +19,7 @@ from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
-from t2t.inference.pair_scorer import Tokens
+from t2t.inference.hypothesis import Tokens
 from t2t.inference.translator import Translator
 
 COLUMNS = ("source", "target")
