@@ -19,10 +19,8 @@ from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
-from t2t.inference.files.merging import CommandOf, merge_parts
-from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
-from t2t.inference.files.shards import Shard, parse_shard
+from t2t.inference.files.shards import CommandOf, Shard, merge_parts, parse_shard, part_of
 from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem, feature_of
 from t2t.runs.data import open_run_data

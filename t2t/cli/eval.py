@@ -87,7 +87,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _judge_choices(loaded, file: str) -> int:
     """Prints how often the model prefers the right one of two outputs; returns the exit status."""
-    from t2t.inference.files.choices import judge_choices
+    from t2t.inference.files.scoring import judge_choices
 
     translator = loaded.translator()
     judged = judge_choices(translator, file)

@@ -48,7 +48,7 @@ DOOR_MUTATIONS = mutations(
      "t2t/files/output.py", 'and state["fingerprint"] == self._fingerprint is not None',
      "and self._fingerprint is not None", "test_files_output"),
     ("parts of different jobs merged", "A file is half of one model and half of another.",
-     "t2t/inference/files/merging.py", "elif record.fingerprint != usual:", "elif not record.fingerprint:",
+     "t2t/inference/files/shards.py", "elif record.fingerprint != usual:", "elif not record.fingerprint:",
      "test_inference_files_merging"),
     ("windows cut by shards", "Batches of shards are others than those of one machine.",
      "t2t/inference/files/shards.py", "range(min(first * window, total), min(end * window, total))",

@@ -178,7 +178,7 @@ def _errors_named(*names: str) -> Iterator[None]:
 
 def _inputs(job: Job) -> Iterator[str | None]:
     """Returns the lines of a job; None for those of a stream, which can be read only once."""
-    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job, Counter())[1]
+    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job)[1](Counter())
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

@@ -16,9 +16,8 @@ from t2t.data.plan import read_plan
 from t2t.files import file_marks
 from t2t.inference.engine import EngineChoice
 from t2t.inference.files.decoding import Job, decode_file
-from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.scoring import score_file
-from t2t.inference.files.shards import Shard
+from t2t.inference.files.shards import Shard, merge_parts
 from t2t.inference.files.windows import FileJob
 from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all
