@@ -179,13 +179,13 @@ def decode_file(
         UserError: wrong settings, no such file.
         MachineError: the output cannot be written.
     """
-    from t2t.inference.files import job
+    from t2t.inference.files import decoding
     from t2t.runs.engines import speed_advice
 
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
+    asked = decoding.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
-    report = job.decode_file(translator, asked)
+    report = decoding.decode_file(translator, asked)
     _print_report(report, translator, target, asked.shard)
     is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
