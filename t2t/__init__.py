@@ -44,8 +44,11 @@ if TYPE_CHECKING:
     from t2t.registry import register_metric as register_metric
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
+    from t2t.registry import register_objective as register_objective
+    from t2t.registry import register_optimizer as register_optimizer
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
+    from t2t.registry import register_schedule as register_schedule
     from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
@@ -80,8 +83,8 @@ _MODULES = {
     "t2t.problems.base": ("Problem",),
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
     "t2t.registry": (
-        "register_hparams", "register_metric", "register_modality", "register_model", "register_problem",
-        "register_ranged_hparams",
+        "register_hparams", "register_metric", "register_modality", "register_model", "register_objective",
+        "register_optimizer", "register_problem", "register_ranged_hparams", "register_schedule",
     ),
     "t2t.specs.constraints.constraint": ("OutputConstraint",),
     "t2t.specs.constraints.finite": ("FiniteConstraint", "answers_constraint"),

@@ -36,7 +36,7 @@ def registered(kind: str = "problem", containing: str = "", t2t_usr_dir: StrPath
     """Returns registered names, also of plug-ins, with a summary: `{"translate_ende_numbers": "English numbers, ..."}`.
 
     Args:
-        kind: `problem`, `model`, `hparams`, `hparams_range`, `modality` or `metric`.
+        kind: `problem`, `model`, `hparams`, `metric`, `optimizer` or another of `t2t.registry`.
         containing: only names that contain this text.
         t2t_usr_dir: folder of a plug-in whose names are listed as well.
 

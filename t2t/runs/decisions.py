@@ -124,7 +124,7 @@ def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str
 
 def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]) -> str:
     """Returns why XLA cannot compile a run, or an empty string."""
-    if hparams.objective != "likelihood":
+    if hparams.rows_per_example > 1:
         return f"objective={hparams.objective} samples outputs of any length, and each would be compiled"
     if not model_class.compiles_with_xla:
         return f"model {model_class.__name__} has loops that XLA cannot differentiate"

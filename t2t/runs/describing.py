@@ -1,6 +1,5 @@
 """Describes a training run before it begins: settings, memory, cost."""
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
@@ -156,8 +155,7 @@ def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: H
 def _updates_line(hparams: HParams) -> str:
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
-    rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
-    highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
+    highest = max(learning_rate(hparams, update) for update in landmarks)
     schedule = f"{hparams.learning_rate_schedule} schedule"
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 

@@ -33,7 +33,7 @@ def long_warmup(hparams: HParams) -> str:
         return ""
     shorter: dict[str, Any] = {"learning_rate_warmup_steps": max(1, last // 10)}
     if hparams.learning_rate_schedule in ("noam", "rsqrt_decay"):  # whose highest rate depends on the warm-up
-        highest = learning_rate(hparams, warmup, hidden_size=hparams.hidden_size, train_steps=last)
+        highest = learning_rate(hparams, warmup)
         shorter = {"learning_rate_schedule": "linear", "learning_rate": f"{highest:.2g}", **shorter}
     changes = ",".join(f"{name}={value}" for name, value in shorter.items())
     return (
@@ -57,7 +57,7 @@ def check_adapters(hparams: HParams, config: RunConfig) -> None:
         )
     conflicts = {
         f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
-        f"objective={hparams.objective}": hparams.objective != "likelihood",
+        f"objective={hparams.objective}": hparams.rows_per_example > 1,
         "--warm_start_other_vocabulary": config.warm_start_other_vocabulary,
         "--warm_start_optimizer": config.warm_start_optimizer,
     }

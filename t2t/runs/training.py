@@ -91,9 +91,7 @@ class TrainingRun:
         self.plan = Plan(
             train_steps=hparams.train_steps,
             micro_batches=micro_batches,
-            rate=functools.partial(
-                learning_rate, hparams, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
-            ),
+            rate=functools.partial(learning_rate, hparams),
             log_every=self.config.log_step_count_steps,
             problem_of=lambda update: self.parts[self.schedule(update)].name,
         )

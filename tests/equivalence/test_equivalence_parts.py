@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from t2t import registry
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
@@ -21,7 +22,6 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.language_codes import LanguageMarks
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
-from t2t.training.sampled_objectives import build_sampled_objective
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, batch_of, random_pairs, randomise, tiny_hparams, tokens_spec, total_loss
 from tests.equivalence.identity import arrays_of, differing
@@ -154,7 +154,8 @@ def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
         optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
-    objective = build_sampled_objective(hparams, SampledCandidates(model, {"": Words()}, hparams, run_seed=5))
+    objective = registry.OBJECTIVES.get(hparams.objective)(hparams)
+    objective.draw = SampledCandidates(model, {"": Words()}, hparams, 5, objective.distinct)
     return training_engine().update_step(model, optimizer, devices, objective=objective)
 
 

@@ -11,7 +11,7 @@ from t2t.data.batching import pad_to, padded_size
 from t2t.data.columns import SEQUENCES
 from t2t.specs.constants import POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.training.sampled_objectives import SampledObjective
+from t2t.training.objectives import SampledObjective
 
 Features = Mapping[str, np.ndarray]
 Shape = Mapping[str, tuple[int, ...]]

@@ -56,7 +56,7 @@ SEARCHES = {}
 
 def sampler(model, seed=3, start=(), **changes):
     hparams = hparams_of(**changes)
-    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed)
+    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed, hparams.objective == "minimum_risk")
     found._searches = SEARCHES.setdefault((hparams.objective_samples, hparams.extra_length), {})
     return found
 
