@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
     from t2t.registry import register_schedule as register_schedule
+    from t2t.registry import register_search_method as register_search_method
     from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
@@ -85,6 +86,7 @@ _MODULES = {
     "t2t.registry": (
         "register_hparams", "register_metric", "register_modality", "register_model", "register_objective",
         "register_optimizer", "register_problem", "register_ranged_hparams", "register_schedule",
+        "register_search_method",
     ),
     "t2t.specs.constraints.constraint": ("OutputConstraint",),
     "t2t.specs.constraints.finite": ("FiniteConstraint", "answers_constraint"),

@@ -21,8 +21,8 @@ from t2t.models.base import SequenceModel
 from t2t.search.automata import Automaton
 from t2t.search.constraints import BatchConstraints, forbid_padding
 from t2t.search.coverage import covering, reorder_covered, start_coverage
+from t2t.search.methods import search_of
 from t2t.search.result import SearchResult, exists
-from t2t.search.search import search_of
 from t2t.search.settings import SearchNumbers, SearchSettings
 from t2t.search.step import NextToken, repeat_for_beams, select_sentences
 from t2t.specs.constants import INPUTS, PAD_ID

@@ -193,7 +193,7 @@ def constraint_of(
     prefix: Any = None,
     automaton: Automaton | None = None,
 ) -> Constraint | None:
-    """Returns the constraint of a search, see `t2t.search.search.search_of`; None if anything may be written."""
+    """Returns the constraint of a search, see `t2t.search.methods.search_of`; None if anything may be written."""
     if prefix is None and automaton is None and not settings.constrains_output:
         return None
     return Constraint(settings, vocab_size, limits, automaton, prefix)

@@ -11,8 +11,9 @@ import numpy as np
 
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.hparams.field import coerce, complaint
-from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import did_you_mean
+from t2t.registry import SEARCH_METHODS
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 FEW = 128
@@ -38,7 +39,7 @@ class SearchSettings:
     """How to search: validated decode hparams, and the options of a call."""
 
     method: str = BEAM
-    """beam, greedy, sample or mask_predict."""
+    """A registered search method, see `t2t.search.methods`."""
     beam_size: int = 4
     """Hypotheses kept for each sentence (beam); 1 is greedy search."""
     penalty: str = "gnmt"
@@ -92,18 +93,7 @@ class SearchSettings:
             eos_penalty=self.eos_penalty,
             no_repeat_ngram=self.no_repeat_ngram,
         )
-        if self.uses_beam_search:
-            return dataclasses.replace(
-                plain, beam_size=self.beam_size, coverage=self.coverage, only_best=self.only_best
-            )
-        if self.method == MASK_PREDICT:
-            return SearchSettings(
-                method=self.method, iterations=self.iterations, length_candidates=self.length_candidates
-            )
-        if self.method == SAMPLE:
-            top_k, top_p = self.sorted_tokens, 0.5 if self.top_p < 1 else 1.0
-            return dataclasses.replace(plain, samples=self.samples, top_k=top_k, top_p=top_p)
-        return plain
+        return dataclasses.replace(plain, **_method(self.method).compiled(self))
 
     @property
     def sorted_tokens(self) -> int:
@@ -113,13 +103,12 @@ class SearchSettings:
     @property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
-        rows = {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples, MASK_PREDICT: self.length_candidates}
-        return rows[self.method]
+        return _method(self.method).rows(self)
 
     @property
     def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
-        return self.method == BEAM and self.beam_size > 1
+        return _method(self.method).competes(self)
 
     @property
     def constrains_output(self) -> bool:
@@ -156,12 +145,13 @@ def search_settings(
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
             raise UserError(f"n_best={n_best}: a model that answers at once gives {there_are} here; ask for that")
         # Nothing is searched: the settings depend on `n_best` alone.
-        settings = SearchSettings(method="beam" if n_best > 1 else "greedy", beam_size=n_best, alpha=0.0)
+        settings = SearchSettings(method=BEAM if n_best > 1 else GREEDY, beam_size=n_best, alpha=0.0)
         return settings, dataclasses.replace(hparams, extra_length=0)
-    if MASK_PREDICT in (own_method, hparams.decode_method):
+    method = _method(hparams.decode_method)
+    if not (method.token_by_token and _method(own_method).token_by_token):
         _check_mask_predict(own_method, hparams, changes)
     settings = SearchSettings(
-        method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
+        method=GREEDY if hparams.decode_method == BEAM and hparams.beam_size == 1 else hparams.decode_method,
         beam_size=hparams.beam_size,
         penalty=hparams.length_penalty,
         alpha=hparams.alpha,
@@ -170,7 +160,7 @@ def search_settings(
         eos_penalty=hparams.eos_penalty,
         no_repeat_ngram=hparams.no_repeat_ngram_size,
         only_best=n_best == 1,
-        samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
+        samples=method.samples(n_best, hparams),
         temperature=hparams.sampling_temperature,
         top_k=hparams.sampling_top_k,
         top_p=hparams.sampling_top_p,
@@ -180,6 +170,11 @@ def search_settings(
     )
     _check_n_best(n_best, settings, hparams)
     return settings, hparams
+
+
+def _method(name: str) -> Any:
+    """Returns the `SearchMethod` of a name."""
+    return SEARCH_METHODS.get(name)()
 
 
 def check_whole_number(name: str, number: Any) -> None:
@@ -195,9 +190,7 @@ def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams)
         return
     if n_best < 1:
         raise UserError(f"n_best={n_best}: a search has one hypothesis or more; ask for 1 or more")
-    cure = "raise length_candidates" if settings.method == MASK_PREDICT else "raise beam_size"
-    if hparams.decode_method == "greedy":  # which does not read the beam size
-        cure = "search with decode_method=beam"
+    cure = _method(hparams.decode_method).more
     there_are = f"search of width {width} has from 1 to {width} hypotheses; ask for that many"
     if width == 1:
         there_are = "search has one hypothesis; ask for that one"
@@ -234,6 +227,6 @@ def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
 def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
     """Raises UserError for a method that the run's model does not have, and for settings that mask-predict ignores."""
     if hparams.decode_method != own_method:
-        how = "all tokens of an output at once" if own_method == MASK_PREDICT else "one token after the other"
+        how = "one token after the other" if _method(own_method).token_by_token else "all tokens of an output at once"
         raise UserError(f"decode_method={hparams.decode_method}: the model predicts {how}; leave it out")
     check_read(hparams, changes)
