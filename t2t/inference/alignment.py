@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.files.lines import split_columns
+from t2t.files.lines import LineSource, split_columns
 from t2t.files.pharaoh import Links
-from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
@@ -191,12 +190,13 @@ def _source_attention(model: "SequenceModel", inputs: Any, targets: Any) -> list
     from keras import ops
 
     from t2t.inference.attention import ENCODER_DECODER, layer_weights
-    from t2t.layers.attention_record import recorded_attention
+    from t2t.layers.mode import Record, in_mode
 
     features = {INPUTS: ops.convert_to_tensor(inputs)}
     if model.autoregressive:
         features[TARGETS] = ops.convert_to_tensor(targets)
-    with recorded_attention() as record:
+    record: Record = {}
+    with in_mode(record=record):
         model.body(features)
     return list(layer_weights(record, ENCODER_DECODER).values())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from t2t.data.batching import Ladder, cut_batches
+from t2t.data.reading.batching import Ladder, cut_batches
 from t2t.errors import ArgumentError, UserError, memory_errors_as_machine_errors
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t.checkpoints.arrays import parse_arrays, write_arrays
-from t2t.checkpoints.named_folders import NamedFolders
+from t2t.checkpoints.layout import NamedFolders
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.columns import ranges
 from t2t.errors import UserError, one_line

@@ -48,7 +48,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings, check_whole_number, search_settings
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
-from t2t.text.white_space import single_spaced
+from t2t.text.words import single_spaced
 
 if TYPE_CHECKING:
     from t2t.inference.attention import Attention

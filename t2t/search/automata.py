@@ -21,8 +21,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.specs.constraints.finite import DEAD, FiniteConstraint
-from t2t.specs.constraints.trees import MAX_DEPTH, TreeConstraint, TreeLabels
+from t2t.specs.constraints import DEAD, MAX_DEPTH, FiniteConstraint, TreeConstraint, TreeLabels
 
 
 class Automaton(Protocol):

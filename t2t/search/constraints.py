@@ -15,9 +15,7 @@ from t2t.search.automata import Automaton, FiniteAutomaton, PhraseAutomaton, Phr
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken, all_log_probs
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.specs.constraints.constraint import OutputConstraint
-from t2t.specs.constraints.finite import FiniteConstraint
-from t2t.specs.constraints.trees import TreeConstraint
+from t2t.specs.constraints import FiniteConstraint, OutputConstraint, TreeConstraint
 
 _FORBIDDEN = -1e9
 

@@ -36,7 +36,7 @@ class SearchTask:
     seeds: Any
     """(B,) int32, the sampling seed of each sentence."""
     reorder: Callable[[Any, Any], Any]
-    """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
+    """Reorders the beams of a state, see `t2t.layers.tensors.reorder_rows`."""
     constraint: "Constraint | None"
     """What may be written next; None for anything."""
 
@@ -200,12 +200,12 @@ def search_of(
         limits: see `SearchTask`.
         sentence_seeds: see `SearchTask`; for sampling only.
         numbers: () tensors to use instead of those of the settings.
-        reorder: reorders the beams of a state; None for `t2t.layers.beams.reorder_rows`.
+        reorder: reorders the beams of a state; None for `t2t.layers.tensors.reorder_rows`.
         prefix: (N, P) int32, zero padded: ids that each row begins with, at log-probability 0; None for nothing.
         automaton: accepts the allowed outputs; None for any. Its first states must be passed to `constrain` of the
             returned search.
     """
-    from t2t.layers.beams import reorder_rows
+    from t2t.layers.tensors import reorder_rows
     from t2t.search.constraints import constraint_of
 
     task = SearchTask(

@@ -19,8 +19,7 @@ from t2t.inference.rows import NOT_FINITE, Row
 from t2t.layers.sinusoids import sinusoids
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
-from t2t.text.encoder import TextEncoder
-from t2t.text.language_codes import END
+from t2t.text.encoder import END, TextEncoder
 
 if TYPE_CHECKING:
     from t2t.models.base import SequenceModel
@@ -289,7 +288,7 @@ def model_complaints(model: "SequenceModel") -> list[str]:
 
 def modality_complaints(model: "SequenceModel") -> list[str]:
     """Returns why a model is no standard Transformer from tokens to tokens; an empty list if it is one."""
-    from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+    from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
     from t2t.models.transformer import Decoder, Transformer
 
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]

@@ -25,9 +25,9 @@ from pathlib import Path
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.lines import STANDARD
 from t2t.files.pharaoh import format_links
 from t2t.files.remote.mirror import publish
-from t2t.files.source import STANDARD
 from t2t.inference.hypothesis import Hypothesis
 from t2t.problems.base import Problem, feature_of
 from t2t.specs.constants import TARGETS

@@ -21,8 +21,8 @@ from pathlib import Path
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.line_index import LineIndex, kept_index
+from t2t.files.lines import LineSource
 from t2t.files.output import IsValid, OutputRecord, PartialFile, always, check_output, is_stream
-from t2t.files.source import LineSource
 from t2t.inference.files.report import Report
 
 MOST_SHARDS = 99_999

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t.checkpoints.best import Best
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.runs.training import TrainingRun
