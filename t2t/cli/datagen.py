@@ -54,8 +54,8 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
-    asked = values.problem or "*" * values.only_list
-    if selected := select_names(asked, values.exclude_problems):
+    requested = values.problem or "*" * values.only_list
+    if selected := select_names(requested, values.exclude_problems):
         values.problem = mixture_of(selected)
     if values.only_list:
         for name in selected:

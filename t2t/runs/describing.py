@@ -15,7 +15,8 @@ from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
-from t2t.models.base import SequenceModel, create_model
+from t2t.models.base import SequenceModel
+from t2t.models.creation import create_model
 from t2t.problems.base import Problem
 from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, joined_spec, nominal_specs

@@ -1,22 +1,29 @@
-"""Attention whose memory grows linearly with the length of the sequences.
+"""Attention of long sequences, whose memory does not grow with the square of their length: by blocks or in windows.
 
-Scores are computed block by block and never kept: the softmax is computed with a running maximum and a running sum
-(Milakov and Gimelshein 2018, arXiv:1805.02867), and the gradient recomputes each block from the logarithm of that
-sum (Dao et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks outside the span are skipped.
+By blocks, scores are never kept: the softmax is computed with a running maximum and a running sum (Milakov and
+Gimelshein 2018, arXiv:1805.02867), and the gradient recomputes each block from the logarithm of that sum (Dao et al.
+2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks outside the span are skipped.
+
+In windows, time grows with the length times the window, too. Positions are arranged in rows, of one position in a plain
+sequence and of a row of pixels in an image, and cut into blocks. The queries of a block attend to it and to the rows
+and columns around it; a window says which of these each query sees. Parmar et al. 2018, *Image Transformer*
+(arXiv:1802.05751), section 3.3; a `Span` is the restricted self-attention of *Attention Is All You Need*, section 4.
 
 Legend: B batch, H heads, T queries, S keys, K key channels and U value channels of one head; G blocks of R positions of
-the queries, J blocks of C positions of the keys.
+the queries, J blocks of C positions of the keys; in windows Y rows and X columns, and C keys for each block of queries.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from keras import ops
 
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.dropout import random_keep
 from t2t.layers.loops import fold, split_blocks, stack
-from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
-from t2t.layers.products import float32_product
+from t2t.layers.masks import MASKED_SCORE, BlockWindow, Grid, Span, score_bias, span_keep
+from t2t.layers.mode import custom_gradient
+from t2t.layers.scores import float32_product
+from t2t.layers.tensors import Tensor, missing_to_multiple
 
 BLOCK = 512
 """Most positions of a block."""
@@ -26,7 +33,7 @@ class WeightDropout(NamedTuple):
     """Dropout on the attention weights: a mask for each pair of blocks, the same at every call."""
 
     rate: float
-    seed: Any
+    seed: Tensor
     """(2,) int, or what the backend's generator takes."""
 
     def scale(self, shape, query_block, key_block):
@@ -77,13 +84,13 @@ def blockwise_attention(
 class _Blocks(NamedTuple):
     """The blocks of queries, keys and values, and their mask."""
 
-    q: Any
+    q: Tensor
     """(G, B, H, R, K), scaled by 1 / sqrt(K)."""
-    k: Any
+    k: Tensor
     """(J, B, H, C, K)."""
-    v: Any
+    v: Tensor
     """(J, B, H, C, U)."""
-    keep: Any
+    keep: Tensor
     """(J, B, C) bool."""
     span: Span
     dropout: WeightDropout | None
@@ -141,9 +148,9 @@ class _Backward(NamedTuple):
     """The gradients of queries, keys and values."""
 
     blocks: _Blocks
-    up: Any
+    up: Tensor
     """(G, B, H, R, U), the gradient of the outputs."""
-    log_sum: Any
+    log_sum: Tensor
     """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
 
     def means(self, out):
@@ -225,3 +232,86 @@ def _join(blocks_GBHRK, length):
     """(G, B, H, R, K) -> (B, H, T, K), without the zeros at the end."""
     count, batch, heads, rows, channels = ops.shape(blocks_GBHRK)
     return ops.reshape(ops.moveaxis(blocks_GBHRK, 0, 2), (batch, heads, count * rows, channels))[:, :, :length]
+
+
+def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, drop: Callable):
+    """Returns softmax(q k^T / sqrt(K)) v over each query's window, (B, H, T, U) in the type of the values.
+
+    Equal to the formula over whole matrices with the window's mask, up to rounding. The output of a query that sees no
+    key is an arbitrary mean of values.
+
+    Args:
+        q_BHTK: queries.
+        k_BHTK: keys, of the same positions.
+        v_BHTU: values.
+        keep: (B, 1, 1, T) bool, True = may be attended to; None for all.
+        window: which keys a query sees; its `grid` is not None.
+        drop: dropout on the weights, (B, H, G, R, C).
+    """
+    grid, length = window.grid, ops.shape(q_BHTK)[2]
+    assert grid is not None, "the window is without end, or wide"
+    number_11T1 = ops.arange(1, length + 1, dtype="int32")[None, None, :, None]  # 0 where there is no position
+    query_11GR1, key_11GC1 = _blocks(number_11T1, grid), _surroundings(number_11T1, grid)
+    key_11G1C = ops.swapaxes(key_11GC1, -1, -2)
+    seen_BHGRC = ops.logical_and(key_11G1C > 0, window.sees(query_11GR1 - 1, key_11G1C - 1))
+    if keep is not None:
+        kept_B1GC1 = _surroundings(ops.cast(ops.swapaxes(keep, -1, -2), "int32"), grid)
+        seen_BHGRC = ops.logical_and(seen_BHGRC, ops.swapaxes(kept_B1GC1, -1, -2) > 0)
+    scale = float(q_BHTK.shape[-1]) ** -0.5
+    scores_BHGRC = float32_product(_blocks(q_BHTK * scale, grid), _surroundings(k_BHTK, grid))
+    weights_BHGRC = drop(ops.softmax(scores_BHGRC + score_bias(seen_BHGRC), axis=-1))
+    found_BHGRU = ops.matmul(ops.cast(weights_BHGRC, v_BHTU.dtype), _surroundings(v_BHTU, grid))
+    return _join_windows(found_BHGRU, grid, length)
+
+
+def _rows(x_BHTK, grid: Grid):
+    """Reshapes (B, H, T, K) to (B, H, Y, X, K), zero padded so that Y and X are multiples of the block's."""
+    batch, heads, length, channels = ops.shape(x_BHTK)
+    missing = missing_to_multiple(length, grid.rows * grid.columns)
+    x_BHTK = ops.concatenate([x_BHTK, ops.zeros((batch, heads, missing, channels), x_BHTK.dtype)], axis=2)
+    x_BHYXK = ops.reshape(x_BHTK, (batch, heads, (length + missing) // grid.columns, grid.columns, channels))
+    beyond = -grid.columns % grid.block_columns
+    return ops.pad(x_BHYXK, ((0, 0), (0, 0), (0, 0), (0, beyond), (0, 0))) if beyond else x_BHYXK
+
+
+def _blocks(x_BHTK, grid: Grid):
+    """Splits (B, H, T, K) into blocks, (B, H, G, R, K)."""
+    return _flattened(_split(_split(_rows(x_BHTK, grid), 2, grid.rows, 0, 0), 4, grid.block_columns, 0, 0))
+
+
+def _surroundings(x_BHTK, grid: Grid):
+    """Returns each block with the positions around it, (B, H, G, C, K), zeros beyond the ends."""
+    by_row = _split(_rows(x_BHTK, grid), 2, grid.rows, grid.above, grid.below)
+    return _flattened(_split(by_row, 4, grid.block_columns, grid.beside, grid.beside))
+
+
+def _split(x, axis: int, size: int, before: int, after: int):
+    """Cuts an axis into blocks, each with the end of the block before it and the beginning of the next."""
+    shape = ops.shape(x)
+    blocks = ops.moveaxis(ops.reshape(x, (*shape[:axis], shape[axis] // size, size, *shape[axis + 1 :])), axis, 0)
+    every = (slice(None),) * (axis + 1)  # up to the positions of a block
+    none = ops.zeros_like(blocks[:1])
+    parts = [blocks]
+    if before:
+        parts.insert(0, ops.concatenate([none, blocks[:-1]], axis=0)[(*every, slice(size - before, None))])
+    if after:
+        parts.append(ops.concatenate([blocks[1:], none], axis=0)[(*every, slice(after))])
+    return ops.moveaxis(ops.concatenate(parts, axis=axis + 1), 0, axis)
+
+
+def _flattened(x):
+    """(B, H, blocks of rows, rows, blocks of columns, columns, K) -> (B, H, G, positions of a block, K)."""
+    batch, heads, down, rows, across, columns, channels = ops.shape(x)
+    by_block = ops.transpose(x, (0, 1, 2, 4, 3, 5, 6))
+    return ops.reshape(by_block, (batch, heads, down * across, rows * columns, channels))
+
+
+def _join_windows(x_BHGRU, grid: Grid, length):
+    """(B, H, G, R, U) -> (B, H, T, U), without the padding of `_rows`."""
+    batch, heads, count, _, channels = ops.shape(x_BHGRU)
+    across = -(-grid.columns // grid.block_columns)
+    down = count // across
+    x = ops.reshape(x_BHGRU, (batch, heads, down, across, grid.rows, grid.block_columns, channels))
+    x = ops.transpose(x, (0, 1, 2, 4, 3, 5, 6))
+    x = ops.reshape(x, (batch, heads, down * grid.rows, across * grid.block_columns, channels))[:, :, :, : grid.columns]
+    return ops.reshape(x, (batch, heads, down * grid.rows * grid.columns, channels))[:, :, :length]
