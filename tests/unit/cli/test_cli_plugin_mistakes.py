@@ -147,7 +147,7 @@ MISTAKES = {
         "data", sampling("generate_samples", "generate_sample"), "Mine __init__.py:25) generate_samples;",
     ),
     "a method without a parameter": ("data", sampling("split, source", "split"), "Mine generate_samples(split,"),
-    "a method of Tensor2Tensor": ("data", sampling("split, source", "data_dir, tmp_dir, split"), "Mine source)"),
+    "a method of Tensor2Tensor": ("data", sampling("split, source", "data_dir, tmp_dir, split"), "Mine context)"),
     "no yield": ("data", sampling("yield {", "x = {"), "mine: generate_samples yield"),
     "tuples": ("data", sampling('{"inputs": "a b", "targets": "b a"}', '"a", "b"'), "mine: 1 'dev' tuple;"),
     "a feature misspelt": ("data", sampling('"targets"', '"target"'), "mine: 1 'targets';"),
