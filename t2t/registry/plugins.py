@@ -186,7 +186,7 @@ def _broken(what: str, error: BaseException) -> str:
     if isinstance(error, PluginError | RegistrationError):  # which say where
         return f"{what}: {error}"
     not_theirs = (str(Path(__file__).parents[1]), dataclasses.__file__, "<")
-    where = last_place(error, lambda file, module: not file.startswith(not_theirs))
+    where = last_place(error, lambda file, module: not file.startswith(not_theirs)).removesuffix(", in <module>")
     if isinstance(error, SyntaxError) and error.filename:
         where = f" at {error.filename}:{error.lineno}"
     said = one_line(error) if isinstance(error, UserError) else f"{type(error).__name__}: {one_line(error)}"
