@@ -17,7 +17,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.hparams.transformer_moe import transformer_moe_tiny
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import MODELS, PROBLEMS
