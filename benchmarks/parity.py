@@ -29,7 +29,7 @@ from t2t.registry import EXPORTERS, MODELS
 from t2t.runs.trained_api import load
 from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 WORDS, MOODS = TokenEncoder("abcdefgh"), ("good", "bad", "so so")
 SMALL = {

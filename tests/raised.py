@@ -18,7 +18,7 @@ errors_made: set[str] = set()
 """The lines that have made errors in this process and in those of pytest-xdist that have ended, as `path:line`."""
 
 _ELSEWHERE = """
-    t2t/data/worker_pool.py: _dead_workers_as_machine_errors
+    t2t/data/generation/worker_pool.py: _dead_workers_as_machine_errors
     t2t/inference/backend_choice.py: check_tensorflow inference_backend
     t2t/training/engine_choice.py: training_engine
     t2t/training/jax/devices.py: build_devices _of_all_workers

@@ -3,4 +3,14 @@
 Importing the package registers its names, so this file imports every module with a registered name.
 """
 
-from . import bag_of_words, cooldown, focal, lion, reverse_words, small_set  # noqa: F401
+from . import (  # noqa: F401
+    bag_of_words,
+    capitals,
+    colours,
+    cooldown,
+    focal,
+    hashed_words,
+    lion,
+    reverse_words,
+    small_set,
+)  # fmt: skip

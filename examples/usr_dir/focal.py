@@ -8,7 +8,7 @@ Legend: B batch, T target length, V vocabulary.
 from keras import ops
 
 from t2t import register_objective
-from t2t.layers.costs import without_costs
+from t2t.layers.mode import without_costs
 from t2t.training.objectives import BatchLoss, Objective
 
 GAMMA = 2.0

@@ -151,7 +151,7 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
         )
 
 
-def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collection[str], asked: str) -> bool:
+def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collection[str], requested: str) -> bool:
     """Checks that the weights of a checkpoint compute in a new run what they computed where they were trained.
 
     Hparams with `only_shapes` may differ, see `param`: they change names or shapes of weights, and such weights are not
@@ -161,7 +161,7 @@ def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collect
         checkpoint: it has been read from its folder; the weights are not needed.
         hparams: of the new run.
         unread: those that nothing reads in the new run.
-        asked: the warm start as the user requested it, with which the error begins.
+        requested: the warm start as the user requested it, with which the error begins.
 
     Returns:
         whether it could be checked: the first checkpoints do not name their hparams, but the run that they lie in does.
@@ -181,9 +181,9 @@ def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collect
     if differing:
         there, here = map(", ".join, zip(*differing, strict=True))
         raise UserError(
-            f"{asked}: checkpoint {checkpoint.name} was trained with {there}, and this run has {here}, with which its "
-            f"weights compute something else; give its values in --hparams, or no --hparams_set to take those of its "
-            f"run"
+            f"{requested}: checkpoint {checkpoint.name} was trained with {there}, and this run has {here}, with which "
+            f"its weights compute something else; give its values in --hparams, or no --hparams_set to take those of "
+            f"its run"
         )
     return bool(theirs)
 
@@ -296,7 +296,7 @@ def check_same_vocabularies(
     own: Mapping[str, VocabularyFile],
     shared_modalities: bool,
     user: Path,
-    asked: str,
+    requested: str,
     remedy: str = "",
 ) -> None:
     """Checks that a checkpoint was trained with a run's `own` vocabularies; warns if its vocabularies are unknown.
@@ -309,12 +309,12 @@ def check_same_vocabularies(
     """
     found = compare_vocabularies(checkpoint, own, shared_modalities)
     if not found.where:
-        log.warning("%s: no run and no state tells of its vocabulary, which cannot be checked", asked)
+        log.warning("%s: no run and no state tells of its vocabulary, which cannot be checked", requested)
     if found.differing:
         differing = first_few(list(found.differing.values()))
         raise UserError(
-            f"{asked}: {found.where} has another vocabulary than the run in {user}: {differing}; the same ids would "
-            f"mean other words; take a checkpoint of the same vocabulary{remedy}"
+            f"{requested}: {found.where} has another vocabulary than the run in {user}: {differing}; the same ids "
+            f"would mean other words; take a checkpoint of the same vocabulary{remedy}"
         )
 
 

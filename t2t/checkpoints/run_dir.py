@@ -93,7 +93,7 @@ class RunDir:
         return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
     @functools.cached_property
-    def begun_seed(self) -> int | None:
+    def first_seed(self) -> int | None:
         """The seed with which the run began, as its checkpoints say; None without any."""
         store = CheckpointStore(self.checkpoints_folder)
         return None if store.latest() is None else store.load(parts=()).state.get("seed", 0)
@@ -101,7 +101,7 @@ class RunDir:
     @property
     def seed(self) -> int:
         """The seed of the run: that of its checkpoints, else of its record."""
-        return (self.record.random_seed or 0) if self.begun_seed is None else self.begun_seed
+        return (self.record.random_seed or 0) if self.first_seed is None else self.first_seed
 
     @property
     def is_training(self) -> bool:
@@ -117,7 +117,7 @@ class RunDir:
         return record.is_file()
 
     @property
-    def has_begun(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether the run can be resumed; one without checkpoints is replaced.
 
         Raises:
@@ -148,7 +148,7 @@ class RunDir:
         path = local_path(path)
         check_outside_zoo(path, "output_dir")
         existing = cls.open(path) if cls.exists(path) else None
-        if existing and existing.has_begun:
+        if existing and existing.can_resume:
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
@@ -214,10 +214,10 @@ class RunDir:
         Raises:
             UserError: it is another run; the message names what differs.
         """
-        found, asked = self.record.identity(), record.identity()
+        found, requested = self.record.identity(), record.identity()
         wrong = []
-        for kind, name in [*found, *(key for key in asked if key not in found)]:
-            old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
+        for kind, name in [*found, *(key for key in requested if key not in found)]:
+            old, new = found.get((kind, name), "none"), requested.get((kind, name), "none")
             is_later = kind in ("hparam", "feature") and (kind, name) not in found
             # an imported run has no data yet
             is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")

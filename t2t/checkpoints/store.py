@@ -301,9 +301,9 @@ class CheckpointStore(BestPointers):
 
     # === Messages ===
 
-    def _unknown(self, asked: str) -> str:
+    def _unknown(self, requested: str) -> str:
         return (
-            f"checkpoint {asked!r}: there is none; {self._have()}; give {LATEST}, {BEST}, {AVERAGED}, a step, "
+            f"checkpoint {requested!r}: there is none; {self._have()}; give {LATEST}, {BEST}, {AVERAGED}, a step, "
             f"or the path of a checkpoint's folder"
         )
 

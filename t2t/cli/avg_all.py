@@ -51,8 +51,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    count, asked = values.n, values.checkpoints
-    if asked and count is not None:
+    count, requested = values.n, values.checkpoints
+    if requested and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
     if values.model_dir and values.output_dir not in ("", values.model_dir):
         log.warning(
@@ -60,16 +60,20 @@ def main(values: flags.FlagValues) -> int:
             values.output_dir, values.name,
         )  # fmt: skip
     store = CheckpointStore(open_run(values.model_dir or values.output_dir).checkpoints_folder)
-    chosen = _parse_checkpoints(store, asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
+    chosen = (
+        _parse_checkpoints(store, requested)
+        if requested
+        else last_steps(store, DEFAULT_COUNT if count is None else count)
+    )
     folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
     print(with_addresses(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}"))
     return 0
 
 
-def _parse_checkpoints(store: CheckpointStore, asked: list[str]) -> list[int | str]:
+def _parse_checkpoints(store: CheckpointStore, requested: list[str]) -> list[int | str]:
     """Returns the checkpoints as `CheckpointStore.find` takes them; raises UserError for paths and empty names."""
-    names = [text.strip() for text in asked]
+    names = [text.strip() for text in requested]
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise UserError(
             f"--checkpoints: {wrong[0]!r} is no checkpoint of a run; give steps, best, latest or names of averages, "

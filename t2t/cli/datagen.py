@@ -8,7 +8,7 @@ from t2t.cli.decoding_flags import checked_beam_options, define_beam_flag
 from t2t.cli.flags import DATA, command_flags, flag_group
 from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
-from t2t.data.array_tasks import generate_part, merge, parse_task
+from t2t.data.generation.array_tasks import generate_part, merge, parse_task
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions
 from t2t.runs.data import check_data_options, generate_all, learn_shared_vocabulary, stored_problems
@@ -54,8 +54,8 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
-    asked = values.problem or "*" * values.only_list
-    if selected := select_names(asked, values.exclude_problems):
+    requested = values.problem or "*" * values.only_list
+    if selected := select_names(requested, values.exclude_problems):
         values.problem = mixture_of(selected)
     if values.only_list:
         for name in selected:

@@ -145,10 +145,10 @@ def check_scoring(reference: str, hparams: DecodeHParams, problems: Iterable[Pro
 def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
     """Raises UserError for languages other than the problem's own, which the examples of --decode_split are in."""
     for name in ("source_language", "target_language"):
-        asked, own = values[name].value, getattr(problem, name)
-        if asked not in ("", own):
+        requested, own = values[name].value, getattr(problem, name)
+        if requested not in ("", own):
             raise UserError(
-                f"--{name}={asked}: --decode_split reads examples of {problem.name}, whose language is "
+                f"--{name}={requested}: --decode_split reads examples of {problem.name}, whose language is "
                 f"{own or 'not known'}; leave it out, or decode a file of texts with --decode_from_file"
             )
 
@@ -182,10 +182,10 @@ def decode_file(
     from t2t.runs.engines import speed_advice
 
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
+    requested = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
-    report = job.decode_file(translator, asked)
-    _print_report(report, translator, target, asked.shard)
+    report = job.decode_file(translator, requested)
+    _print_report(report, translator, target, requested.shard)
     is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
         log.info("%s", advice)

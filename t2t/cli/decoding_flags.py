@@ -167,26 +167,26 @@ def check_shard_flags(values: flags.FlagValues) -> None:
     All processes must have one engine, and that of --engine=auto depends on what is installed where each of them runs.
     Where none is named, it is TensorFlow.
     """
-    asked = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
-    if not asked:
+    requested = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
+    if not requested:
         return
-    if len(asked) > 1:
+    if len(requested) > 1:
         raise UserError(
-            f"{' and '.join(asked)} are given; --shard does one shard, --merge joins those that are done, and "
+            f"{' and '.join(requested)} are given; --shard does one shard, --merge joins those that are done, and "
             f"--beam_options does all and joins them: keep one"
         )
     source = "".join(values[name].value for name in FILE_MODES)
     if not source or values.attention_to_html:
         given = "--attention_to_html makes one page" if values.attention_to_html else "only files are divided"
         raise UserError(
-            f"{asked[0]}: {given}; give {asked[0]} with --decode_from_file, --score_file or --align_file alone"
+            f"{requested[0]}: {given}; give {requested[0]} with --decode_from_file, --score_file or --align_file alone"
         )
     if not values.decode_to_file:
-        raise UserError(f"{asked[0]}: parts go next to the output; name that with --decode_to_file")
+        raise UserError(f"{requested[0]}: parts go next to the output; name that with --decode_to_file")
     if values.engine == AUTO and not values.merge:
         if values["engine"].present:
             raise UserError(
-                f"{asked[0]}: with --engine=auto each process chooses its engine, and the parts may be of several; "
+                f"{requested[0]}: with --engine=auto each process chooses its engine, and the parts may be of several; "
                 f"name one for all, --engine=tensorflow or --engine=ctranslate2"
             )
         values.engine = TENSORFLOW
@@ -221,6 +221,6 @@ def checked_beam_options(values: flags.FlagValues) -> str:
     """
     if values.beam_options:
         with needs_extra("beam", "--beam_options"):
-            from t2t.pipelines.options import parse_beam_options
+            from t2t.pipelines.pipeline import parse_beam_options
         parse_beam_options(values.beam_options)
     return values.beam_options

@@ -23,10 +23,10 @@ from t2t.cli.flags import (
 )
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
-from t2t.problems.filters.options import FilterOptions
+from t2t.problems.filters import FilterOptions
 from t2t.problems.language_model import LanguagemodelFilesOptions
 from t2t.problems.options import ProblemOptions
-from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.speech_files import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.registry import PROBLEMS
@@ -58,8 +58,8 @@ _OPTION_FLAGS = {
     "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
 _NUMBER_FLAGS: dict[str, type[ProblemOptions]] = {
-    "vocab_size": TextOptions, "subword_sampling": TextOptions, "cut_length": LanguagemodelFilesOptions,
-    "sample_rate": SpeechGenerationOptions,
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "preprocessors": TextOptions,
+    "cut_length": LanguagemodelFilesOptions, "sample_rate": SpeechGenerationOptions,
 }  # fmt: skip
 """With the class that has the option."""
 _FILE_FILTER_FLAGS = {

@@ -53,11 +53,11 @@ def open_run(
         raise UserError(NO_RUN.format("output_dir"))
     run = RunDir.open(output_dir)
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
-    asked = {kind: name for kind, name in names.items() if name}
-    if _differing_names(asked, run):
+    requested = {kind: name for kind, name in names.items() if name}
+    if _differing_names(requested, run):
         load_plugins_quietly(t2t_usr_dir)
-    if wrong := _differing_names(asked, run):
-        found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
+    if wrong := _differing_names(requested, run):
+        found = "; ".join(f"--{name}={requested[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
     return run
 
@@ -141,9 +141,9 @@ def split_folders(output_dir: str) -> list[str]:
     return [output_dir] if one else folders
 
 
-def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
-    """Returns the keys of `asked` whose names, with registered aliases resolved, differ from the run's."""
-    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
+def _differing_names(requested: dict[str, str], run: RunDir) -> list[str]:
+    """Returns the keys of `requested` whose names, with registered aliases resolved, differ from the run's."""
+    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in requested}
     if "problem" in own:
         own["problem"] |= {canonical("problem", name) for name in run.record.problems}
-    return [kind for kind, name in asked.items() if canonical(kind, name) not in own[kind]]
+    return [kind for kind, name in requested.items() if canonical(kind, name) not in own[kind]]

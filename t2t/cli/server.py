@@ -360,8 +360,10 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
     if values.checkpoint != values["checkpoint"].default:
         fixed.append("checkpoint")
     if fixed or trained_overrides(values):
-        asked = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
-        raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
+        requested = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
+        raise UserError(
+            f"{requested}: {folder} is an export, which answers as it was made; leave that out or name its run"
+        )
 
 
 def needs_serving() -> AbstractContextManager[None]:

@@ -268,13 +268,13 @@ REFUSED = {
 
 def check_schedule(values: flags.FlagValues) -> None:
     """Replaces a synonym in --schedule by our value; raises UserError for an unknown or unsupported schedule."""
-    asked = values.schedule
-    if asked in REFUSED:
-        raise UserError(f"--schedule={asked}: not supported; {REFUSED[asked]}")
-    values.schedule = SYNONYMS.get(asked, asked)
+    requested = values.schedule
+    if requested in REFUSED:
+        raise UserError(f"--schedule={requested}: not supported; {REFUSED[requested]}")
+    values.schedule = SYNONYMS.get(requested, requested)
     if values.schedule not in SCHEDULES:
         raise UserError(
-            f"--schedule={asked} does not exist; choose one of {', '.join(SCHEDULES)}, or of its synonyms "
+            f"--schedule={requested} does not exist; choose one of {', '.join(SCHEDULES)}, or of its synonyms "
             f"{', '.join(SYNONYMS)}"
         )
 

@@ -268,7 +268,7 @@ def _decodes(values: flags.FlagValues) -> list[str]:
 
 
 def _only_decodes(values: flags.FlagValues, experiment: Experiment) -> bool:
-    """Returns whether a begun run only decodes, because of --train_steps=0; training would record that as its end."""
+    """Returns whether an existing run only decodes, because of --train_steps=0; training would record that end."""
     if values.train_steps != 0 or not _decodes(values) or experiment.run is None or not experiment.run.has_checkpoints:
         return False
     log.info("--train_steps=0: decodes with the checkpoint in %s; the run stays as it is", experiment.run.path)

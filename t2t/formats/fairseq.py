@@ -29,10 +29,9 @@ from t2t.formats.pytorch import PlainValues, Record, parse_checkpoint, tensors_o
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
 from t2t.specs.constants import INPUTS, TARGETS
-from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
+from t2t.text.words import TokenEncoder
 
 _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh",

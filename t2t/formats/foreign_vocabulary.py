@@ -14,8 +14,8 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import PieceTableEncoder
+from t2t.text.words import TokenEncoder
 
 
 def our_order(size: int, pad: int, eos: int, unknown: int) -> np.ndarray:

@@ -34,7 +34,7 @@ from t2t.formats.parity import (
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
-from t2t.layers.contexts import for_converters
+from t2t.layers.mode import in_mode
 from t2t.problems.base import feature_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -105,7 +105,7 @@ class GraphExport(Export):
 
     def write(self, folder: Path) -> None:
         """Writes graphs, vocabularies, configuration and script; raises UserError if a graph cannot be converted."""
-        with for_converters():
+        with in_mode(for_converters=True):
             graphs = self._graphs()
             self.convert(graphs, folder)
         names = {name: graph.names() for name, graph in graphs.items()}

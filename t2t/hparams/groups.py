@@ -191,7 +191,7 @@ class ScheduleHParams:
 
 @dataclass(kw_only=True)
 class BatchHParams:
-    """How examples become batches, see `t2t.data.batching`."""
+    """How examples become batches, see `t2t.data.reading.batching`."""
 
     batch_size: int = param(
         4096,
@@ -239,7 +239,7 @@ class BatchHParams:
 
 @dataclass(kw_only=True)
 class MixtureHParams:
-    """Mixing of several problems in one training run, see `t2t.data.mixture`; only read with several --problems."""
+    """Mixing of several problems in one run, see `t2t.data.reading.mixture`; only read with several --problems."""
 
     problem_choice: str = param(
         "uniform", "How the problem of each update is chosen. uniform: all with equal probability; size: in proportion "

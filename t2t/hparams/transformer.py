@@ -14,7 +14,7 @@ from t2t.hparams.recipes import for_multi30k, noam_rate
 from t2t.registry import register_hparams, register_ranged_hparams
 
 BLOCKWISE_LENGTH = 2048
-"""From this length on, self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
+"""From this length on, self-attention is computed block by block, see `t2t.layers.long_attention`."""
 
 
 @dataclass(kw_only=True)

@@ -144,7 +144,7 @@ def transformer_video_tiny() -> TransformerHParams:
 
 # === Speech that is written down, such as that of `librispeech` ===
 # Convolutions make a vector of 40 ms of sound, see `t2t.layers.modalities.audio`; masks are those of Park et al. 2019,
-# see `t2t.layers.modalities.spec_augment`.
+# see `t2t.layers.modalities.audio`.
 
 
 @register_hparams

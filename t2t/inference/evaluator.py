@@ -11,7 +11,7 @@ from threading import Lock
 import numpy as np
 from keras import ops
 
-from t2t.data.eval_batches import EvalBatches
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.inference.backend import ModelFunction, batch_signature
 from t2t.inference.backend_choice import inference_backend

@@ -20,7 +20,7 @@ from t2t.inference.files.scoring import align_file, score_file
 from t2t.inference.files.shards import Shard, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.task import Failures
+from t2t.pipelines.pipeline import Failures
 from t2t.runs import loading
 
 MOST_SHARDS = 1000

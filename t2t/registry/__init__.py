@@ -51,6 +51,14 @@ OBJECTIVES: Registry[Any] = Registry(
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
 EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
 IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
+VOCABULARIES: Registry[Any] = Registry(
+    "vocabulary", "t2t.text", title="Vocabularies", bases=("t2t.text.encoder.TextEncoder",), named_by="kind"
+)
+FEATURES: Registry[Any] = Registry("feature", "t2t.features", bases=("t2t.features.feature.Feature",))
+FILTERS: Registry[Any] = Registry("filter", "t2t.problems.filters", bases=())
+PREPROCESSORS: Registry[Any] = Registry(
+    "preprocessor", "t2t.problems.preprocessors", bases=("t2t.problems.preprocessors.Preprocessor",)
+)
 PROBLEMS: Registry[Any] = Registry(
     "problem",
     "t2t.problems",
@@ -72,4 +80,8 @@ register_objective = OBJECTIVES.register
 register_metric = METRICS.register
 register_exporter = EXPORTERS.register
 register_importer = IMPORTERS.register
+register_vocabulary = VOCABULARIES.register
+register_feature = FEATURES.register
+register_filter = FILTERS.register
+register_preprocessor = PREPROCESSORS.register
 register_problem = PROBLEMS.register

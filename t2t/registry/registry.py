@@ -35,6 +35,7 @@ class Registry(Generic[T]):
         title: heading of the kind in `--registry_help`; by default its plural.
         bases: dotted names of classes from one of which a registered class must derive; empty if functions are
             registered; None to allow any object.
+        named_by: attribute of registered classes that is their name, unless the decorator is given one.
         read_source: list built-ins by reading their source, because importing them is slow.
         model_files: package of files with hparams sets and a network each, whose names are also read from source.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
@@ -50,6 +51,7 @@ class Registry(Generic[T]):
         *,
         title: str = "",
         bases: tuple[str, ...] | None = None,
+        named_by: str = "",
         read_source: bool = False,
         model_files: str = "",
         reserved_suffixes: tuple[str, ...] = (),
@@ -61,7 +63,7 @@ class Registry(Generic[T]):
         self.title = title or f"{kind.capitalize().replace('_', ' ')}s"
         self.plugin_hint = "to load your own, pass --t2t_usr_dir"
         """What to do about a name that a plug-in should have registered."""
-        self._bases = bases
+        self._bases, self._named_by = bases, named_by
         self.package = package
         """Dotted name of the package of the built-ins."""
         self._packages = ({model_files: True} if model_files else {}) | {package: read_source}
@@ -86,7 +88,7 @@ class Registry(Generic[T]):
             return self.register()(name)
 
         def decorate(value: Any) -> Any:
-            chosen = name or snake_case(value.__name__)
+            chosen = name or getattr(value, self._named_by, "") or snake_case(value.__name__)
             self._add(chosen, value, _caller())
             for alias in aliases:
                 self.alias(alias, chosen)

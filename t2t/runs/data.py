@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.data_folder import data_folder
-from t2t.data.generate import generate
+from t2t.data.generation.data_folder import data_folder, fetch_data, fetch_raw_files, refresh
+from t2t.data.generation.generate import generate
+from t2t.data.generation.problem_settings import check_matches
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
-from t2t.data.mirrored import fetch_data, fetch_raw_files, refresh
-from t2t.data.problem_settings import check_matches
-from t2t.data.reader import SplitReader, TaggedReader
+from t2t.data.reading.reader import SplitReader, TaggedReader
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path

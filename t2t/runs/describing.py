@@ -8,15 +8,15 @@ import keras
 import numpy as np
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.columns import batch_dtype, item_shape, length_unit
-from t2t.data.data_folder import data_folder
-from t2t.data.lengths import BLOCK, batch_unit, lengths_of_all
-from t2t.data.reader import checked_columns, sequences_of
+from t2t.data.columns import batch_dtype, length_unit
+from t2t.data.generation.data_folder import data_folder
+from t2t.data.reading.reader import BLOCK, batch_unit, checked_columns, lengths_of_all, sequences_of
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
-from t2t.models.base import SequenceModel, create_model
+from t2t.models.base import SequenceModel
+from t2t.models.creation import create_model
 from t2t.problems.base import Problem
 from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, joined_spec, nominal_specs
@@ -78,7 +78,7 @@ def _part_cost(part: TrainedProblem) -> tuple[float, bool]:
         if name in lengths:
             spec = reader.features[stored]
             length = round(lengths[name].mean() * length_unit(spec))
-            example[name] = np.zeros((1, length, *item_shape(spec)), batch_dtype(spec))
+            example[name] = np.zeros((1, length, *spec.shape), batch_dtype(spec))
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)

@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.data_folder import check_places, data_folder, lock_generation
-from t2t.data.distilled import find_distilled, write_distilled
+from t2t.data.generation.data_folder import check_places, data_folder, is_published, lock_generation, publish_data
+from t2t.data.generation.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
-from t2t.data.mirrored import is_published, publish_data
 from t2t.errors import UserError
 from t2t.files.lines import WINDOW
 from t2t.files.output import PartialFile
@@ -25,7 +24,7 @@ from t2t.files.progress import Progress
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.metrics.sentence_bleu import SentenceBleu
+from t2t.metrics.text import SentenceBleu
 from t2t.runs.data import OpenData, open_run_data
 from t2t.runs.loading import LoadedRun
 from t2t.runs.names import get_problem

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t.data.eval_batches import EvalBatches
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.engine import Engine

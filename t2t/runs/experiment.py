@@ -59,10 +59,10 @@ MAY_CHANGE_ON_RESUME = (
 """Hparams that a resumed run may change; `train_steps` also shapes the schedules `linear` and `cosine`."""
 
 
-def changeable_fields(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
+def changeable_fields(record: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
     """Returns the fields of a run's record that may change when it is resumed, paths of raw files included."""
     # The first runs had paths in the fingerprint of their data.
-    same_data = ("data_fingerprint",) if begun.data_fingerprint == data[0].former_fingerprint else ()
+    same_data = ("data_fingerprint",) if record.data_fingerprint == data[0].former_fingerprint else ()
     files = merge_problem_entries({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
     return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
@@ -158,13 +158,13 @@ class Experiment:
         return open_all(self.config, known=known, splits=(TRAIN, DEV), verify=False)
 
     @property
-    def begun(self) -> RunDir | None:
+    def resumed(self) -> RunDir | None:
         """The run in the output directory, if it can be resumed: one without checkpoints is replaced.
 
         Raises:
             UserError: its checkpoints are gone.
         """
-        return self.run if self.run and self.run.has_begun else None
+        return self.run if self.run and self.run.can_resume else None
 
     def check(self, *, needs_data: bool, generates: bool) -> None:
         """Checks that the run can train, without loading TensorFlow.
@@ -192,7 +192,7 @@ class Experiment:
             self.data  # noqa: B018 - errors in it are raised now
         if generates:
             _check_raw_files(config)
-        if config.warm_start_from and not self.begun:
+        if config.warm_start_from and not self.resumed:
             find_source(config.warm_start_from)
         if hparams.lora_rank and not steps:
             check_adapters(hparams, config)
@@ -346,8 +346,8 @@ def fill_remembered(config: RunConfig, run: RunDir | None) -> RunConfig:
         found.pop("keep_best_checkpoints", None)
     if "random_seed" not in config.origins:
         found["random_seed"] = run.seed
-    elif run.begun_seed is not None:
-        check_same_seed(run.path, run.begun_seed, config.random_seed)
+    elif run.first_seed is not None:
+        check_same_seed(run.path, run.first_seed, config.random_seed)
     return config.filled(RUN, **found)
 
 

@@ -52,7 +52,7 @@ def export_run(
         folder=folder,
         format=format,
         quantization=quantization,
-        asked=loaded.asked,
+        asked=loaded.requested,
         n_best=n_best or (max_answers(translator.model) if gives_classes else 1),
         origin={
             "problem": record.problem,

@@ -62,7 +62,7 @@ class LoadedRun:
     """The requested engine."""
     unknown_dictionary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Translations of words of inputs, for `replace_unknown`."""
-    asked: Collection[str] = ()
+    requested: Collection[str] = ()
     """Names of the hparams that the caller set; the others are the run's."""
 
     @property
@@ -155,7 +155,9 @@ def load(
             use_single_core_ops()
         return build_model(record, hparams, read, devices).for_problem(name)
 
-    loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice, asked=assigned_names(decode_overrides))
+    loaded = LoadedRun(
+        run, loaded_problem, once(build), hparams, read, choice, requested=assigned_names(decode_overrides)
+    )
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
         loaded.build()  # reports missing or mismatched parts now
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
@@ -177,11 +179,11 @@ def open_to_decode(
 
 def _note_unused_penalties(hparams: HParams, decode_overrides: str) -> None:
     """Warns of penalties that were asked for, and have no effect: they compare outputs, and greedy search has one."""
-    asked = sorted(assigned_names(decode_overrides) & {"alpha", "length_penalty", "coverage_penalty"})
-    if asked and hparams.decode_method == "beam" and hparams.beam_size == 1:
+    requested = sorted(assigned_names(decode_overrides) & {"alpha", "length_penalty", "coverage_penalty"})
+    if requested and hparams.decode_method == "beam" and hparams.beam_size == 1:
         log.warning(
             "%s: no effect with beam_size=1, which compares no outputs; raise it, e.g. --decode_beam_size=4",
-            ", ".join(f"{name}={getattr(hparams, name)}" for name in asked),
+            ", ".join(f"{name}={getattr(hparams, name)}" for name in requested),
         )
 
 
@@ -233,14 +235,14 @@ def build_model(
     """
     import keras
 
-    from t2t.models.base import create_model
+    from t2t.models.creation import create_model
     from t2t.training.engine_choice import training_engine
     from t2t.training.precision import FLOAT32
     from t2t.training.weights import assign_model
 
     engine = training_engine()
-    asked = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
-    several = asked if asked and len(asked.names) > 1 else None
+    requested = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
+    several = requested if requested and len(requested.names) > 1 else None
     keras.utils.set_random_seed(0)
     with several.scope() if several else contextlib.nullcontext():
         model = create_model(MODELS.get(record.model), hparams, record.spec, engine.apply_precision(FLOAT32))

@@ -86,7 +86,7 @@ class _ModelCheck:
     """
 
     def __init__(self, model_class: type[Any], hparams: HParams, spec: ProblemSpec):
-        from t2t.models.base import all_weights_exist
+        from t2t.models.creation import all_weights_exist
 
         self._model_class, self._hparams, self._spec = model_class, hparams, spec
         self._rng = np.random.default_rng(0)
@@ -114,7 +114,7 @@ class _ModelCheck:
         """Returns a model whose weights differ from their initial values, so that zeros among these hide nothing."""
         import keras
 
-        from t2t.models.base import create_model
+        from t2t.models.creation import create_model
 
         keras.utils.set_random_seed(seed)
         model = create_model(self._model_class, self._hparams, self._spec, "float32")
@@ -233,7 +233,7 @@ def check_first_call(model: Any) -> None:
     Raises:
         UserError: one of these does not hold, or the code of the model fails.
     """
-    from t2t.models.base import all_weights_exist
+    from t2t.models.creation import all_weights_exist
 
     for member in model.spec.members or (model.spec,):
         view, own = model.for_problem(member.name), described(type(model))
@@ -258,7 +258,7 @@ def check_first_call(model: Any) -> None:
 
 def _call_once(model: Any, features: Features, own: str) -> np.ndarray:
     """Returns the logits of a batch; raises PluginError for outputs that training cannot use."""
-    from t2t.layers.costs import without_costs
+    from t2t.layers.mode import without_costs
 
     targets = features[TARGETS]
     body = model.body(features, seed=None)

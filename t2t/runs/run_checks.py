@@ -127,10 +127,10 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
     for section, values in with_recorded_decisions(hparams, recorded, "").to_dict().items():
         others = [name for name in values if section != "decode" and getattr(changed, name) != values[name]]
         if others:
-            asked, found = getattr(changed, others[0]), values[others[0]]
+            requested, found = getattr(changed, others[0]), values[others[0]]
             raise UserError(
-                f"hparam {others[0]}={asked}: the run has {found}, and only hparams of decoding can still be changed; "
-                f"leave it out"
+                f"hparam {others[0]}={requested}: the run has {found}, and only hparams of decoding can still be "
+                f"changed; leave it out"
             )
     return hparams.replace(**{name: getattr(changed, name) for name in recorded["decode"]}).freeze()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.files.paths import check_outside_zoo
 from t2t.files.progress import Progress
 from t2t.inference.shortlist.model1 import Sentences, best_translations, fit

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.extremes import Features, extreme_batches
-from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
-from t2t.data.reader import CutReader, SplitReader, checked_columns
-from t2t.data.tally import report_normalized
-from t2t.data.training_batches import Curriculum, TrainingBatches
+from t2t.data.generation.tally import report_normalized
+from t2t.data.reading.batch_arrays import Arrays, extreme_batches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, shares_by_size
+from t2t.data.reading.reader import CutReader, SplitReader, checked_columns
+from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.model_facts import ModelFacts
@@ -46,7 +46,7 @@ class TrainedProblem:
     batches: TrainingBatches
     best_metric: str
 
-    def warm_up_batches(self, every_shape: bool = False) -> list[Features]:
+    def warm_up_batches(self, every_shape: bool = False) -> list[Arrays]:
         """Returns dummy batches of the extreme shapes of training, the longest and the most rows.
 
         With `every_shape`, one of every fixed shape, the largest first.

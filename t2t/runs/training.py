@@ -15,14 +15,14 @@ from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.mixture import WorkerBatches
-from t2t.data.prefetch import Prefetch
+from t2t.data.reading.mixture import WorkerBatches
+from t2t.data.reading.prefetch import Prefetch
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
-from t2t.models.base import all_weights_exist, create_model
+from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
 from t2t.runs.data import encoders_of, spec_of
-from t2t.runs.decisions import begun_hparams, check_adapters, compilation_line, decide
+from t2t.runs.decisions import check_adapters, compilation_line, decide, recorded_hparams
 from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
 from t2t.runs.model_check import check_first_call
 from t2t.runs.objectives import build_objective
@@ -61,7 +61,7 @@ class TrainingRun:
 
     def __init__(self, experiment: Experiment, cluster: Cluster = ALONE):
         self.experiment, self.config = experiment, experiment.config
-        self.begun: RunDir | None = None
+        self.resumed: RunDir | None = None
         """The run that is resumed, once `fit` holds its lock."""
         self.warm_start: dict[str, Any] = {}
         self.base: AdapterBase | None = None
@@ -80,7 +80,7 @@ class TrainingRun:
                 self.data,
                 compiles=self.devices.are_gpus or engine.always_compiles,
                 bfloat16=engine.multiplies_bfloat16(),
-                begun=begun_hparams(experiment.run, self.workers),
+                recorded=recorded_hparams(experiment.run, self.workers),
                 overrides=self.config.hparams,
             )
             self._build_model()
@@ -207,12 +207,12 @@ class TrainingRun:
         run = RunDir.open(folder)  # read again: another process may have trained here until it released the lock
         check_same_beginning(run, self.config.warm_start_from)
         log_settings(run, self.config)
-        if run.has_begun:
+        if run.can_resume:
             run.check_same(self.record(), changeable_fields(run.record, self.data))
             check_same_start(run, self.config.warm_start_from)
             warn_changed_train_steps(run, self.hparams)
             self.step.updates_before = run.record.warm_start.get("optimizer_updates", 0)
-            self.begun = run
+            self.resumed = run
 
     def _shared(self) -> dict[str, Any]:
         """Returns the values that must be the same on all workers, by their names in error messages."""
@@ -262,10 +262,10 @@ class TrainingRun:
             return update, state
         check_adapters(self.hparams, self.config)
         if self.config.warm_start_from:
-            begun = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
-            self.base = begun.base
-            self.warm_start = begun.record(self.config.warm_start_from)
-            for line in begun.lines():
+            start = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
+            self.base = start.base
+            self.warm_start = start.record(self.config.warm_start_from)
+            for line in start.lines():
                 log.info(line)
         return 0, {}
 
@@ -311,7 +311,7 @@ class TrainingRun:
         hooks: CallEpochHooks,
     ) -> list[keras.callbacks.Callback]:
         """Opens the run directory; returns the callbacks that write to it, and last the `hooks` of the caller's."""
-        config, run = self.config, self.begun
+        config, run = self.config, self.resumed
         if run is None:
             run = RunDir.create(config.output_folder, self.record(), encoders_of(self.data))
         else:  # records what has changed

@@ -15,9 +15,9 @@ import numpy as np
 from keras import ops
 
 from t2t.hparams.groups import ObjectiveHParams
-from t2t.layers.costs import Costed, without_costs
 from t2t.layers.dropout import GivenSeed
 from t2t.layers.losses import token_weights
+from t2t.layers.mode import Costed, without_costs
 from t2t.models.base import SequenceModel
 from t2t.registry import register_objective
 from t2t.specs.constants import PAD_ID, TARGETS

@@ -110,11 +110,11 @@ class Objective:
         return -value if self.higher_is_better else value
 
 
-def resolve_objective(asked: str, problems: Sequence[Problem], hparams: HParams, overrides: str) -> Objective:
+def resolve_objective(requested: str, problems: Sequence[Problem], hparams: HParams, overrides: str) -> Objective:
     """Returns the objective with a name such as `dev/bleu` or `bleu`; the label of a figure may be omitted.
 
     Args:
-        asked: the name; empty for the figure that selects the best checkpoint.
+        requested: the name; empty for the figure that selects the best checkpoint.
         problems: those of the trials.
         hparams: of the trials, without the searched values.
         overrides: value of `--hparams`.
@@ -122,35 +122,35 @@ def resolve_objective(asked: str, problems: Sequence[Problem], hparams: HParams,
     Raises:
         UserError: no such figure, or one that the evaluations do not report.
     """
-    name, several = asked.removeprefix(_GROUP), len(problems) > 1
+    name, several = requested.removeprefix(_GROUP), len(problems) > 1
     owner, _, rest = name.partition("/")
     owners = [MEAN, *(one.name for one in problems)] if several else []
     owner, name = (owner, rest) if owner in owners else (MEAN, name)
     default = "loss" if several else next(iter(problems[0].metrics), "loss")
-    picked = _full_name(asked, hparams.best_metric or default)[0]
-    figure, is_higher = _full_name(asked, name or picked)
+    picked = _full_name(requested, hparams.best_metric or default)[0]
+    figure, is_higher = _full_name(requested, name or picked)
     if not several:
         is_given = "best_metric" in assigned_names(overrides)
         if is_given and figure not in (picked, *problems[0].metrics):
             raise UserError(
-                f"--objective={asked}: --hparams=best_metric={hparams.best_metric} picks checkpoints by another "
+                f"--objective={requested}: --hparams=best_metric={hparams.best_metric} picks checkpoints by another "
                 f"figure; leave that out, and they are picked by the objective"
             )
         return Objective(figure, is_higher, "" if is_given or figure == picked else f"best_metric={figure}")
     reported = {MEAN: (picked,), **{one.name: one.metrics for one in problems}}[owner]
     if figure not in reported and not (owner != MEAN and figure.startswith(LABEL)):
         raise UserError(
-            f"--objective={asked}: of {owner} evaluations report {', '.join(reported)}; choose one of these, "
+            f"--objective={requested}: of {owner} evaluations report {', '.join(reported)}; choose one of these, "
             f"such as dev/{owner}/{reported[0]}, or name it in the hparam best_metric"
         )
     return Objective(f"{owner}/{figure}", is_higher)
 
 
-def _full_name(asked: str, name: str) -> tuple[str, bool]:
+def _full_name(requested: str, name: str) -> tuple[str, bool]:
     """Returns a figure with its label, and whether higher is better."""
     if name in FIGURES and name not in METRICS:
         name = LABEL + name
     try:
         return name, higher_is_better(name)
     except UnknownNameError as error:
-        raise UserError(f"--objective={asked}: {error}") from error
+        raise UserError(f"--objective={requested}: {error}") from error

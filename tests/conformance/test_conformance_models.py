@@ -13,8 +13,7 @@ from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
 from t2t.inference.search_batch import concat_batches
 from t2t.inference.tensorflow import batch_search
-from t2t.layers.attention_record import recorded_attention
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.search.settings import SearchSettings
@@ -221,11 +220,13 @@ def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pa
     """Recording attention changes no logits, and the weights of each query sum to one."""
     features = features_of(model, targets=(4, 2, 3))
     targets, plain = features["targets"], numpy(model(features))
-    with recorded_attention() as whole:
+    whole = {}
+    with in_mode(record=whole):
         np.testing.assert_array_equal(numpy(model(features)), plain)
     encoded = model.encode(features)
     cache, last = model.init_cache(encoded, 3, 8), np.zeros(3, np.int32)
-    with recorded_attention() as steps:
+    steps = {}
+    with in_mode(record=steps):
         for position in range(targets.shape[1]):
             logits, cache = model.decode_step(last, position, cache, encoded)
             last = targets[:, position]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import MachineError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
-from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
+from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
@@ -80,7 +80,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
 def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, caplog):
     """Training sequences have at most 41 ids, dev sequences 401; a table of learned positions has `max_length` rows."""
 
-    class Few(AlgorithmicReverseDecimal40):
+    class Few(PROBLEMS.get("algorithmic_reverse_decimal40")):
         name, train_size, dev_size = "few_reversed", 20, 30
 
     problem = Few()

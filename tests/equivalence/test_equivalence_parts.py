@@ -19,7 +19,7 @@ from t2t.models.transformer import Transformer
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.runs.objectives import SampledCandidates
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
 from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
 from t2t.training.weights import model_arrays, optimizer_arrays

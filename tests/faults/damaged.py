@@ -15,7 +15,7 @@ from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_ou
 from t2t.checkpoints.layout import Best
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import T2TError
 from t2t.files.output import PartialFile
 from t2t.problems.base import Problem

@@ -8,9 +8,11 @@ import pytest
 
 import t2t
 from t2t.checkpoints.store import CheckpointStore
+from t2t.data.manifest import load_encoders, read_manifest
 from t2t.hparams.transformer import TransformerHParams
 from t2t.registry import OBJECTIVES, OPTIMIZERS, REGISTRIES
 from t2t.registry.plugins import load_plugins
+from t2t.runs.names import get_problem
 from t2t.training.schedules import learning_rate
 from tests.builders import batch, numpy, tiny_transformer
 from tests.equivalence.identity import assert_identical
@@ -19,6 +21,7 @@ from tests.readme import ROOT
 from tests.registrations import forgotten
 
 PLUGIN = ROOT / "examples/usr_dir"
+SMALL = {"num_hidden_layers": 1, "hidden_size": 8, "filter_size": 8, "batch_size": 64}
 TRAINING = {"optimizer": "my_lion", "learning_rate_schedule": "my_cooldown", "objective": "my_focal"}
 
 
@@ -56,6 +59,38 @@ def test_a_run_with_an_optimizer_a_schedule_and_an_objective_of_a_plug_in_resume
     assert any(name.startswith("my_lion/") and name.endswith("momentum") for name in whole.optimizer)
     translator = t2t.load(tmp_path / "parts", t2t_usr_dir=PLUGIN, worker_cpu=1)
     assert len(translator.translate(["small red fox", "old dog"])) == 2
+
+
+def test_a_filter_a_preprocessor_and_a_vocabulary_of_a_plug_in_make_and_change_the_data_of_a_run(tmp_path):
+    options = {"vocab_kind": "my_hashed_words", "vocab_size": 40, "filters": "my_capitals=0.3"}
+    for split, size in (("train", 40), ("dev", 4)):
+        lines = [f"small fox {number}" for number in range(size)] + ["A FOX"] * (split == "train")
+        for side in ("source", "target"):
+            options[f"{split}_{side}"] = tmp_path / f"{split}.{side}"
+            options[f"{split}_{side}"].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    given = {"data_dir": tmp_path / "data", "t2t_usr_dir": PLUGIN}
+    assert t2t.generate_data("text2text_files", **given, **options) == {"train": 40, "dev": 4}
+    manifest = read_manifest(tmp_path / "data/text2text_files")
+    assert manifest.splits["train"].dropped == {"by the filter my_capitals=0.3": 1}
+    options["preprocessors"] = "my_random_case=1"
+    run = {"hparams": SMALL, "train_steps": 3, "worker_cpu": 1, "eval_steps": 0, "problem_options": options}
+    t2t.train("text2text_files", "transformer", "transformer_tiny", tmp_path / "run", **run, **given)
+    translator = t2t.load(tmp_path / "run", t2t_usr_dir=PLUGIN, worker_cpu=1)
+    assert len(translator.translate(["small fox 3", "a word that no one has seen"])) == 2
+    problem = get_problem("text2text_files", options)
+    problem.with_encoders(load_encoders(tmp_path / "data/text2text_files", manifest))
+    (change,) = problem.preprocessors()
+    ids = problem.encoders["inputs"].encode_ended(["small fox 3", "SMALL FOX 3"])
+    np.testing.assert_array_equal(change({"inputs": ids[0]}, np.random.default_rng(0))["inputs"], ids[1])
+
+
+def test_a_problem_with_a_feature_of_a_plug_in_trains_and_is_scored(tmp_path):
+    given = {"data_dir": tmp_path / "data", "t2t_usr_dir": PLUGIN}
+    t2t.generate_data("my_strongest", **given)
+    options = {"hparams": SMALL, "train_steps": 3, "local_eval_frequency": 3, "worker_cpu": 1}
+    t2t.train("my_strongest", "transformer", "transformer_tiny", tmp_path / "run", **options, **given)
+    translator = t2t.load(tmp_path / "run", t2t_usr_dir=PLUGIN, worker_cpu=1)
+    assert len(translator.translate_ids([np.array([[1.0, 0.0, 0.0]], np.float32)])) == 1
 
 
 # === What each of them computes ===

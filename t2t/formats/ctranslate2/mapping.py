@@ -6,7 +6,7 @@ scores and embeddings are separate numbers there, and are folded into the weight
 Legend: L positions, D width, H heads, K channels of a head, V vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from t2t.formats.ctranslate2.model_file import Attributes
 from t2t.formats.tensors import Tensors, one_table, scaled, settings_of
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
+from t2t.inference.ctranslate2.names import LINEAR, NORM, stack_modules
 
 _ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu", "gelu_sigmoid")
 """Activations by their code in the file; further codes are not supported."""
@@ -149,25 +150,23 @@ SOURCE_TABLES = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
 def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams) -> Arrays:
     """Returns the weights of both stacks."""
     weights: Arrays = {}
-    for side, of_side, layers in (
-        ("encoder", hparams, hparams.encoder_layers), ("decoder", hparams.of_decoder, hparams.decoder_layers)
-    ):  # fmt: skip
-        for number in range(layers):
-            weights |= _layer(tensors, attributes, of_side, f"{side}/layer_{number}")
-        if hparams.norm_position == "pre":
-            weights |= _norm(tensors, f"{side}/layer_norm", f"{side}/final_norm")
-        if hparams.positions == "relative_bias":
-            weights[f"{side}/relative_bias/table"] = _one_bias(tensors, side, layers)
-    tables = [f"{side}/position_encodings/encodings" for side in ("encoder", "decoder")]
-    sides = ("source_positions/", "target_positions/") if isinstance(hparams, TransformerBartHParams) else ("",)
+    tables: dict[str, str] = {}
+    for name, paths, kind in stack_modules(hparams):
+        if kind == LINEAR:
+            weights |= _linear(tensors, attributes, hparams, name, paths)
+        elif kind == NORM:
+            weights |= _norm(tensors, name, *paths)
+        elif paths[0] in tables:
+            tensors.drop_copy(name, tables[paths[0]])
+        else:
+            tables[paths[0]], weights[paths[0]] = name, tensors.take(name)
+    positions = [f"{side}/position_encodings/encodings" for side in ("encoder", "decoder")]
     if hparams.positions == "learned":
-        weights |= {f"{side}positions/table": tensors.take(tables[0]) for side in sides}
-        tensors.drop_copy(tables[1], tables[0])
-    if getattr(hparams, "embedding_norm", False):
-        for side, path in zip(("encoder", "decoder"), sides, strict=True):
-            weights |= _norm(tensors, f"{side}/layernorm_embedding", f"{path}norm")
-    for table in tables:
-        if hparams.positions != "learned":
+        sides = ("source_positions/", "target_positions/") if isinstance(hparams, TransformerBartHParams) else ("",)
+        weights |= {f"{side}positions/table": tensors.take(positions[0]) for side in sides}
+        tensors.drop_copy(positions[1], positions[0])
+    else:
+        for table in positions:
             tensors.drop(table, "positions, which are computed here")
     return weights
 
@@ -188,67 +187,30 @@ def convert_tables(
     return (inputs, targets, outputs), tensors.take(bias) if bias in tensors else None
 
 
-def _layer(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams, path: str) -> Arrays:
-    """Returns the weights of a layer, which has the same path on both sides."""
-    weights = _attention(tensors, attributes, hparams, f"{path}/self_attention", f"{path}/self_attention")
-    if path.startswith("decoder"):
-        weights |= _attention(tensors, attributes, hparams, f"{path}/attention", f"{path}/encdec_attention")
-    maps = {"linear_0": "inner", "linear_1": "outer"} | (
-        {"linear_0_noact": "linear"} if hparams.gated_feed_forward else {}
-    )
-    for theirs, ours in maps.items():
-        weights |= _linear(tensors, f"{path}/ffn/{theirs}", {f"{path}/ffn/{ours}/": None}, hparams.feed_forward_bias)
-    return weights | _norm(tensors, f"{path}/ffn/layer_norm", f"{path}/ffn_residual/norm")
-
-
-def _attention(tensors: Tensors, attributes: Attributes, hparams: TransformerHParams, name: str, path: str) -> Arrays:
-    size = hparams.key_channels // hparams.num_heads
-    channels = {"query": hparams.key_channels}
-    channels |= dict.fromkeys(("key", "value"), (hparams.num_kv_heads or hparams.num_heads) * size)
-    is_own = name.endswith("self_attention")
-    weights = _norm(tensors, f"{name}/layer_norm", f"{path}_residual/norm")
-    for number, parts in enumerate((("query", "key", "value"),) if is_own else (("query",), ("key", "value"))):
-        paths = {f"{path}/project/{part}_": channels[part] for part in parts}
-        weights |= _linear(tensors, f"{name}/linear_{number}", paths, hparams.attention_bias)
-    weights |= _linear(
-        tensors, f"{name}/linear_{1 if is_own else 2}", {f"{path}/output/": None}, hparams.attention_bias
-    )
-    if (scale := attributes.get(f"{name}/queries_scale")) is not None:  # our scores are divided by sqrt(K)
-        for query in {f"{path}/project/query_{kind}" for kind in ("kernel", "bias")} & weights.keys():
-            weights[query] = scaled(weights[query], scale * size**0.5)
-    if hparams.positions == "relative" and is_own:
-        for kind in ("keys", "values"):
-            weights[f"{path}/relative_positions/{kind}"] = tensors.take(f"{name}/relative_position_{kind}")
-    return weights
-
-
-def _linear(tensors: Tensors, name: str, channels: Mapping[str, int | None], has_bias: bool) -> Arrays:
-    """Returns the kernels of the parts of a linear map, and their biases with `has_bias`.
-
-    `channels` maps our path of each part to its number of rows; None for a single part with all rows.
-    """
+def _linear(
+    tensors: Tensors, attributes: Attributes, hparams: TransformerHParams, name: str, paths: Sequence[str]
+) -> Arrays:
+    """Returns the kernels of the maps that a linear layer stacks, and their biases if the hparams have them."""
     kernel = tensors.take(f"{name}/weight")
     bias = tensors.take(f"{name}/bias") if f"{name}/bias" in tensors else np.zeros(len(kernel), np.float32)
-    sizes = [len(kernel) if rows is None else rows for rows in channels.values()]
+    of_side = hparams.of_decoder if name.startswith("decoder") else hparams
+    size = of_side.key_channels // of_side.num_heads
+    channels = {"query_": of_side.key_channels}
+    channels |= dict.fromkeys(("key_", "value_"), (of_side.num_kv_heads or of_side.num_heads) * size)
+    sizes = [channels.get(path.rpartition("/")[2], len(kernel)) for path in paths]
     if len(kernel) != sum(sizes):
         raise UserError(
             f"{name}/weight has {len(kernel)} rows, {sum(sizes)} by the heads that its file names; get it again"
         )
     cuts = np.cumsum(sizes)[:-1]
-    weights = {f"{path}kernel": part.T for path, part in zip(channels, np.split(kernel, cuts), strict=True)}
-    if has_bias:
-        weights |= {f"{path}bias": part for path, part in zip(channels, np.split(bias, cuts), strict=True)}
-    return weights
+    weights = {f"{path}kernel": part.T for path, part in zip(paths, np.split(kernel, cuts), strict=True)}
+    if hparams.feed_forward_bias if "/ffn/" in name else hparams.attention_bias:
+        weights |= {f"{path}bias": part for path, part in zip(paths, np.split(bias, cuts), strict=True)}
+    scale = attributes.get(f"{name.rpartition('/')[0]}/queries_scale")  # our scores are divided by sqrt(K)
+    queries = [path for path in weights if "/query_" in path and scale is not None]
+    return weights | {path: scaled(weights[path], scale * size**0.5) for path in queries}
 
 
 def _norm(tensors: Tensors, name: str, path: str) -> Arrays:
     beta = {f"{path}/beta": tensors.take(f"{name}/beta")} if f"{name}/beta" in tensors else {}
     return {f"{path}/gamma": tensors.take(f"{name}/gamma")} | beta
-
-
-def _one_bias(tensors: Tensors, side: str, layers: int) -> np.ndarray:
-    """Returns the relative biases shared by all layers of a stack; raises UserError if they differ."""
-    name = f"{side}/layer_{{}}/self_attention/relative_attention_bias"
-    for number in range(1, layers):
-        tensors.drop_copy(name.format(number), name.format(0))
-    return tensors.take(name.format(0))

@@ -32,8 +32,8 @@ from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.text.language_codes import BEGIN, END, NONE, LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.encoder import BEGIN, END, NONE, LanguageCodes
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(MARIAN_ACTIVATIONS),

@@ -42,6 +42,15 @@ MARIAN_NORM_EPSILON = 1e-5
 NEVER = -1e9
 """Logit bias of an id that must not be generated."""
 
+T5_SIZES = {
+    "d_model": "hidden_size",
+    "d_ff": "filter_size",
+    "num_layers": "num_encoder_layers",
+    "num_decoder_layers": "num_decoder_layers",
+    "num_heads": "num_heads",
+    "relative_attention_num_buckets": "relative_bias_buckets",
+    "relative_attention_max_distance": "relative_bias_max_distance",
+}
 T5_FEED_FORWARD = {
     "relu": ("relu", False),
     "gelu": ("gelu", False),

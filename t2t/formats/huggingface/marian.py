@@ -44,7 +44,7 @@ from t2t.hparams.transformer_variants import transformer_marian
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.imported import PieceTableEncoder
 
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(MARIAN_ACTIVATIONS),

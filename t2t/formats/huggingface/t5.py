@@ -22,7 +22,7 @@ from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import pieces_by_id
 from t2t.formats.huggingface.config import search_hparams, search_warnings
-from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, Network, backwards, complaints, t5_parts
+from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, T5_SIZES, Network, backwards, complaints, t5_parts
 from t2t.formats.huggingface.marian import marian_encoders
 from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest
@@ -32,7 +32,7 @@ from t2t.hparams.transformer_variants import t5_small
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 
 _USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {
@@ -80,23 +80,18 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network and its search, with T5's values for training."""
     config = folder.config
-    heads, head_size = config.size("num_heads"), config.size("d_kv")
-    layers, dropout = config.size("num_layers"), config.number("dropout_rate", 0.1)
+    usual = {"num_decoder_layers": config.size("num_layers"), "relative_attention_max_distance": 128}
+    sizes = {ours: config.size(theirs, usual.get(theirs)) for theirs, ours in T5_SIZES.items()}
+    channels, dropout = sizes["num_heads"] * config.size("d_kv"), config.number("dropout_rate", 0.1)
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
     activation, is_gated = T5_FEED_FORWARD[form]
     return t5_small().replace(
-        hidden_size=config.size("d_model"),
-        num_encoder_layers=layers,
-        num_decoder_layers=config.size("num_decoder_layers", layers),
-        num_heads=heads,
-        attention_key_channels=heads * head_size,
-        attention_value_channels=heads * head_size,
-        filter_size=config.size("d_ff"),
+        **sizes,
+        attention_key_channels=channels,
+        attention_value_channels=channels,
         activation=activation,
         gated_feed_forward=is_gated,
         norm_epsilon=config.number("layer_norm_epsilon", 1e-6),
-        relative_bias_buckets=config.size("relative_attention_num_buckets"),
-        relative_bias_max_distance=config.size("relative_attention_max_distance", 128),
         layer_prepostprocess_dropout=dropout,
         attention_dropout=dropout,
         relu_dropout=dropout,
@@ -214,20 +209,15 @@ def t5_network(model: Transformer) -> Network:
     is_tied = hparams.shared_embedding_and_softmax_weights
     if not is_tied:
         tensors["lm_head.weight"] = np.asarray(model.top.table())
+    layers = {"num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers}
     config = {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
         "is_encoder_decoder": True,
         "dtype": "float32",
         "vocab_size": len(table_VD),
-        "d_model": hparams.hidden_size,
         "d_kv": head_size,
-        "d_ff": hparams.filter_size,
-        "num_layers": hparams.encoder_layers,
-        "num_decoder_layers": hparams.decoder_layers,
-        "num_heads": hparams.num_heads,
-        "relative_attention_num_buckets": hparams.relative_bias_buckets,
-        "relative_attention_max_distance": hparams.relative_bias_max_distance,
+        **{theirs: layers.get(ours) or getattr(hparams, ours) for theirs, ours in T5_SIZES.items()},
         "dropout_rate": hparams.layer_prepostprocess_dropout,
         "layer_norm_epsilon": hparams.norm_epsilon,
         "feed_forward_proj": _FORMS[hparams.activation, hparams.gated_feed_forward],

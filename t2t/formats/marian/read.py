@@ -44,10 +44,9 @@ from t2t.formats.yaml import parse_settings, parse_vocabulary
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_variants import transformer_marian
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
-from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder, pieces_of_model
+from t2t.text.words import TokenEncoder
 
 PAD_BIAS = -100.0
 """Logit bias of an added padding id: its probability is negligible, but losses with label smoothing stay small."""

@@ -31,11 +31,10 @@ from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.text.bpe import BpeEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 _CUTTERS = {
     "sentencepiece": "text",

@@ -20,7 +20,7 @@ from t2t.search.constraints.batch_constraints import BatchConstraints
 from t2t.search.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.search.result import NO_HYPOTHESIS
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.constraints import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"

@@ -16,12 +16,11 @@ from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import SENTINEL, TAG, PieceTableEncoder
+from t2t.text.imported import SENTINEL, TAG, PieceTableEncoder
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder, unescape
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS, UNDEFINED, Spelling
-from t2t.text.white_space import SPACES
-from t2t.text.word_list import RESERVED, UNKNOWN, WordListEncoder
+from t2t.text.subword_build import ESCAPE_CHARACTERS, UNDEFINED, Spelling
+from t2t.text.words import RESERVED, SPACES, UNKNOWN, WordListEncoder
 
 NUL = "\0"
 """Marker within texts; `cleaned` texts do not contain it."""
@@ -74,7 +73,7 @@ def is_blank(texts_B: Any) -> tf.Tensor:
 
 
 def single_spaced(texts_B: Any) -> tf.Tensor:
-    """Returns texts as `t2t.text.white_space.single_spaced` does."""
+    """Returns texts as `t2t.text.words.single_spaced` does."""
     return tf.strings.strip(tf.strings.regex_replace(texts_B, SPACES, " "))
 
 

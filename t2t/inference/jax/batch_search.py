@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t.data.batching import pad_to
+from t2t.data.reading.batching import pad_to
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.jax.programs import Program

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from t2t.layers.contexts import held
+from t2t.layers.mode import held
 from t2t.models.base import SequenceModel
 
 _SHARD = "shard"

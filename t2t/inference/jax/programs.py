@@ -12,11 +12,11 @@ import jax
 import keras
 import numpy as np
 
-from t2t.data.batching import pad_to
+from t2t.data.reading.batching import pad_to
 from t2t.inference.backend import ModelFunction
 from t2t.inference.jax.devices import Copies
 from t2t.inference.jax.sizes import padded_length, padded_rows
-from t2t.layers.contexts import without_gradients
+from t2t.layers.mode import in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -43,7 +43,7 @@ class Program:
 
         def of_weights(weights, *given):
             mapping = list(zip(self._variables, weights, strict=True))
-            with without_gradients(), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+            with in_mode(gradients=False), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
                 return function(*given)
 
         self._compiled = jax.jit(of_weights, static_argnums=[1 + number for number in constants])

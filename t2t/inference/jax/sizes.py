@@ -1,6 +1,6 @@
 """Sizes that batches and constraints are padded to: JAX compiles a program for each."""
 
-from t2t.data.batching import padded_size
+from t2t.data.reading.batching import padded_size
 
 
 def padded_rows(rows: int) -> int:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t.inference.backend import ModelFunction
 from t2t.inference.tensorflow.search_signatures import tensor_specs
-from t2t.layers.contexts import held, without_gradients
+from t2t.layers.mode import held, in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -86,5 +86,5 @@ def _as_tensor(value: Any) -> Any:
 
 def traced(function: Callable, signature: Sequence[Any]) -> Any:
     """Traces a function of tensors into a graph, which has no gradients."""
-    with without_gradients():
+    with in_mode(gradients=False):
         return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()

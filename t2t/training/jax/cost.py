@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from t2t.layers.attention import without_blockwise_attention
+from t2t.layers.mode import in_mode
 from t2t.models.base import SequenceModel
 from t2t.training.engine import Batch, ForwardCost
 
@@ -18,7 +18,7 @@ _LOOPS = frozenset({"while", "scan"})
 
 def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
     """Returns the cost of all logits of a batch."""
-    with without_blockwise_attention():
+    with in_mode(blockwise_attention=False):
         program = _program(lambda features, seed: model(features, seed=seed), model, batch)
     flops, loops = 0, False
     for operation, is_in_loop in _operations(program):

@@ -21,7 +21,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from t2t.files.processor import available_cores
-from t2t.layers.loops import counted_loops
+from t2t.layers.mode import in_mode
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
 from t2t.training.jax.devices import REPLICA, MeshDevices
@@ -206,7 +206,7 @@ class JaxStep(UpdateStep):
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
 
-        with counted_loops():
+        with in_mode(counted_loops=True):
             gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
         gradients = [gradients[number] * padded for number in reach.read]
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))

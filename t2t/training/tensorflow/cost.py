@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from t2t.layers.attention import without_blockwise_attention
+from t2t.layers.mode import in_mode
 from t2t.models.base import SequenceModel
 from t2t.training.engine import Batch, ForwardCost
 
@@ -17,7 +17,7 @@ def loss_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
 
 def logits_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
     """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
-    with without_blockwise_attention():
+    with in_mode(blockwise_attention=False):
         return _graph(lambda features, seed: model(features, seed=seed), batch)
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t.data import verification
-from t2t.data.manifest import read_manifest
-from t2t.data.verification import SIDE_FILE, verify_files
+from t2t.data import manifest
+from t2t.data.manifest import SIDE_FILE, read_manifest, verify_files
 from t2t.files import trust
 from t2t.files.trust import read_sealed
 from t2t.runs.config import RunConfig
@@ -37,8 +36,8 @@ def folder(digits_folder, tmp_path, settled_after):
 @pytest.fixture
 def hashed(monkeypatch):
     """A list that collects the names of files that are hashed."""
-    names, sha256_of = [], verification.sha256_of
-    monkeypatch.setattr(verification, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
+    names, sha256_of = [], manifest.sha256_of
+    monkeypatch.setattr(manifest, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
     return names
 
 

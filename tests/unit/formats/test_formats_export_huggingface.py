@@ -23,7 +23,7 @@ from t2t.models.lstm import LstmSeq2seq
 from t2t.runs.importing import import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
 from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy, weights_of
 from tests.errors import refused

@@ -24,7 +24,7 @@ from t2t.inference.translator import Translator
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import EXPORTERS
-from t2t.specs.constraints.finite import ANYTHING
+from t2t.specs.constraints import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder

@@ -11,7 +11,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.cli.problem_flags import problem_options
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.config import GIVEN, REMEMBERED, RUN, START, RunConfig

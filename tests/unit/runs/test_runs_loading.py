@@ -24,8 +24,8 @@ from t2t.registry import MODELS, PROBLEMS
 from t2t.runs.loading import load, load_adapters
 from t2t.runs.names import get_problem
 from t2t.runs.run_checks import check_loadable, check_one_problem
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.registrations import registered
 from tests.sealed_files import edited

@@ -26,7 +26,7 @@ from t2t.runs.names import set_batch_size
 from t2t.runs.run_checks import check_own_checkpoints
 from t2t.runs.trained_problems import _report_examples, build_parts, micro_batches_of, resolve_best_metric
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.letters import Letters, letters, letters_alone

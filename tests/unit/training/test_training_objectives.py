@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.groups import ObjectiveHParams
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed
 from t2t.training.objectives import ExpectedReward, Likelihood, MinimumRisk, SampledObjective
 from t2t.training.tensorflow.local_gradient import LocalGradient
 from tests.builders import batch, numpy, padded, tiny_transformer, tokens_spec, total_loss

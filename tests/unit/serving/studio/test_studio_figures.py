@@ -25,7 +25,7 @@ from t2t.studio.figures import figure_of, tree_json
 from t2t.studio.lines import write_attention_page
 from t2t.studio.page import figures_page, hash_source
 from t2t.text.label import LabelEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import randomise
 from tests.errors import refused
 from tests.letters import WORDS, Letters, sharing
