@@ -49,9 +49,9 @@ class _FromFiles(Problem):
         """Returns the image of a sample."""
         return decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")  # type: ignore[attr-defined]
 
-    def text_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def text_encoders(self, context: Source) -> dict[str, TextEncoder]:
         """Returns the vocabulary of the plug-in's texts."""
-        encoder = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))["targets"]
+        encoder = self.their_problem.feature_encoders(str(context.data_dir or context.tmp_dir))["targets"]
         if getattr(encoder, "own", None) is None:
             raise UserError(
                 f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
