@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.search.settings import SearchSettings
 

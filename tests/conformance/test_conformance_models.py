@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
-from t2t.inference.search_batch import concat_batches
+from t2t.inference.batch_search import concat_batches
 from t2t.inference.tensorflow import batch_search
 from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel

@@ -11,7 +11,7 @@ from t2t.inference.backend import Backend
 from t2t.inference.jax.batch_search import JaxBatchSearch
 from t2t.inference.jax.devices import devices_of, use_device
 from t2t.inference.jax.programs import JaxFunction
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.search.settings import SearchSettings
 

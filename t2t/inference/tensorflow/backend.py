@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t.inference.backend import Backend
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.tensorflow.devices import TensorFlowFunction, devices_of, use_device
 from t2t.models.base import SequenceModel

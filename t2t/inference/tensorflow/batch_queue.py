@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
+from t2t.inference.batch_search import SearchBatch, concat_batches
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
-from t2t.inference.search_batch import SearchBatch, concat_batches
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints import BatchConstraints
 
 
 class PiecewiseSearch(Protocol):

@@ -13,16 +13,15 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, SearchBatch, SearchState, prefix_of, select_from_batch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded
-from t2t.inference.search_batch import SearchBatch, SearchState, prefix_of, select_from_batch
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.inference.tensorflow.batch_queue import BatchQueue
 from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
 from t2t.inference.tensorflow.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.models.base import SequenceModel
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints import BatchConstraints
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchNumbers, SearchSettings
 

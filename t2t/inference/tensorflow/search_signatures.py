@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t.inference import backend
-from t2t.inference.search_batch import SearchState, constraint_states, prefix_of, with_constraint_states
+from t2t.inference.batch_search import SearchState, constraint_states, prefix_of, with_constraint_states
 from t2t.models.base import SequenceModel
 
 

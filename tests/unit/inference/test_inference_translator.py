@@ -15,8 +15,8 @@ from t2t.inference.files.windows import FileJob
 from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
-from t2t.inference.partial_outputs import partial_outputs
 from t2t.inference.rows import cut_rows
+from t2t.inference.search_steps import partial_outputs
 from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
