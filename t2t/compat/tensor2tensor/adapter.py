@@ -206,18 +206,17 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         array_kind, values = arrays
         values |= {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
         return type(theirs.__name__, (array_kind,), values)
-    if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):
-        log.warning("problem %s: numbers and several classes are learned as a text, one word for each", name)
-        kind: type[_Adapted] = AdaptedText2Labels
-    elif isinstance(one, text_problems.Text2ClassProblem):
-        kind = AdaptedText2Class
-    elif isinstance(one, text_problems.Text2TextProblem):
-        kind = AdaptedText2Text if one.has_inputs else AdaptedText2Self
-    else:
+    if not isinstance(one, text_problems.Text2TextProblem):
         raise UserError(
             f"problem {name!r}: {theirs.__name__} is of no kind that there is here; write it as a "
             f"problem of this project, see docs/new_problem.md"
         )
+    kind: type[_Adapted] = AdaptedText2Text if one.has_inputs else AdaptedText2Self
+    if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):
+        log.warning("problem %s: numbers and several classes are learned as a text, one word for each", name)
+        kind = AdaptedText2Labels
+    elif isinstance(one, text_problems.Text2ClassProblem):
+        kind = AdaptedText2Class
     if one.packed_length:
         log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, one.packed_length)
     if not theirs.preprocess_example.__module__.startswith(_OURS):
