@@ -109,6 +109,7 @@ def defined_names(body: Sequence[ast.stmt]) -> frozenset[str]:
 
 
 _LATE = {"register_optimizer", "register_objective", "register_search_method"}
+"""Decorators of what needs Keras, and runs when it is used."""
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 _parsed = functools.lru_cache(maxsize=16)(ast.parse)
 """Two registries read the same files of models; a tree takes a quarter of a megabyte."""
