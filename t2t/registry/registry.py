@@ -46,6 +46,9 @@ class Registry(Generic[T]):
         families: the same for all names that begin with a regular expression.
     """
 
+    plugin_hint = "to load your own, pass --t2t_usr_dir"
+    """What to do about a name that a plug-in should have registered."""
+
     def __init__(
         self,
         kind: str,
@@ -63,8 +66,6 @@ class Registry(Generic[T]):
     ):
         self.kind = kind
         self.title = title or f"{kind.capitalize().replace('_', ' ')}s"
-        self.plugin_hint = "to load your own, pass --t2t_usr_dir"
-        """What to do about a name that a plug-in should have registered."""
         self._bases, self._named_by = bases, named_by
         self.package = package
         """Dotted name of the package of the built-ins."""

@@ -12,7 +12,7 @@ import keras
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
-from t2t.training.objectives import BatchLoss, Objective
+from t2t.training.objectives import BatchLoss, TrainingObjective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class BatchLossFunction:
         adapters: trained in place of the model's weights; None to train the weights.
     """
 
-    def __init__(self, model: SequenceModel, objective: Objective, adapters: Adapters | None = None):
+    def __init__(self, model: SequenceModel, objective: TrainingObjective, adapters: Adapters | None = None):
         self._model, self._objective, self._adapters = model, objective, adapters
         trained = model.trainable_variables if adapters is None else adapters.variables
         self.trained = len(trained)

@@ -26,7 +26,7 @@ import numpy as np
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.training.loss_scale import LossScale
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 
 Features = dict[str, np.ndarray]
 
@@ -96,11 +96,11 @@ class UpdateStep(abc.ABC):
         gradient_noise: float = 0.0,
         ema_decay: float = 0.0,
         xla: bool = False,
-        objective: Objective | None = None,
+        objective: TrainingObjective | None = None,
         adapters: Adapters | None = None,
     ):
         self.model, self.optimizer, self.adapters, self.xla = model, optimizer, adapters, xla
-        self.objective = objective or Objective()
+        self.objective = objective or TrainingObjective()
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self.updates_before = 0

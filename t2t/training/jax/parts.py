@@ -14,7 +14,7 @@ from t2t.models.base import SequenceModel
 from t2t.training.jax.devices import MeshDevices
 from t2t.training.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
 from t2t.training.jax.workers import gather
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 from t2t.training.seeds import dropout_seed
 from t2t.training.step import Features
 
@@ -41,7 +41,7 @@ class Parts:
         run_seed: seed of the dropout masks.
     """
 
-    def __init__(self, model: SequenceModel, devices: MeshDevices, objective: Objective, run_seed: int):
+    def __init__(self, model: SequenceModel, devices: MeshDevices, objective: TrainingObjective, run_seed: int):
         self._model, self._devices, self._objective, self._run_seed = model, devices, objective, run_seed
         self._paddings: dict[str, Padding] = {}
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.training.batch_loss import BatchLossFunction
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 from t2t.training.tensorflow.replica_function import ReplicaFunction
 
 Tensors = dict[str, tf.Tensor]
@@ -33,7 +33,7 @@ class LocalGradient:
     def __init__(
         self,
         model: SequenceModel,
-        objective: Objective,
+        objective: TrainingObjective,
         scales_loss: bool = False,
         xla: bool = False,
         adapters: Adapters | None = None,
