@@ -2,12 +2,12 @@
 
 from absl import flags
 
+from t2t.backends.cluster import ALONE, find_cluster
 from t2t.cli.field_flag import define_field_flag
 from t2t.cli.help import DECODING, MACHINE, flag_group
 from t2t.cli.tensor2tensor import has_flag
 from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.runs.config import RunConfig
-from t2t.training.cluster import ALONE, find_cluster
 
 
 def define_device_flags(values: flags.FlagValues) -> None:

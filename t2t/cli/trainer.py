@@ -5,6 +5,7 @@ import sys
 
 from absl import flags
 
+from t2t.backends.cluster import find_cluster
 from t2t.cli.common import command, command_flags, is_given
 from t2t.cli.config import define_config_flag, format_config, given_flags, unset_of_file
 from t2t.cli.decoding import (
@@ -42,7 +43,6 @@ from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
 from t2t.tracking import build_trackers, check_trackers, split_names
-from t2t.training.cluster import find_cluster
 
 USAGE = """
 Trains a model on a problem; if --output_dir holds an interrupted run, resumes it exactly, with

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from t2t.backends.base import inputs_signature
 from t2t.files.lines import clean_line, on_one_line
 from t2t.inference.rows import reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS, UNK_ID

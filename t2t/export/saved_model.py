@@ -4,6 +4,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t.backends.base import inputs_signature
 from t2t.errors import UserError
 from t2t.export.formats import PROMISES
 from t2t.export.job import Export, ExportJob, Trial
@@ -12,7 +13,6 @@ from t2t.export.parity import TEXTS_OF_IDS, Parity
 from t2t.export.saved_model_trial import prove_decoding, prove_signatures
 from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, IDS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT, Served
 from t2t.inference.rows import reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.specs.features import FeatureKind
 
@@ -92,4 +92,4 @@ TensorFlow Serving takes the folder as it is, as a version below a model's folde
         model = self.translator.model
         if reads_ids(model):
             return f"text=tf.constant([{example_text(self.translator)!r}])"
-        return f"inputs=tf.zeros({[1, *example_shape(model)]}, tf.{inputs_signature(model).dtype.name})"
+        return f"inputs=tf.zeros({[1, *example_shape(model)]}, tf.{inputs_signature(model).dtype})"

@@ -6,8 +6,8 @@ Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of
 import numpy as np
 from keras import ops
 
-from t2t.inference.backend import inputs_signature
-from t2t.inference.backend_choice import inference_backend
+from t2t.backends.base import inputs_signature
+from t2t.backends.choice import backend
 from t2t.models.base import SequenceModel
 from t2t.search.result import SearchResult
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
@@ -24,7 +24,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = inference_backend().model_function(model, self.search_batch, [inputs_signature(model)])
+        self._compiled = backend().compile(self.search_batch, [inputs_signature(model)], model)
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.

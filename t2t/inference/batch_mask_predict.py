@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.inference.backend import inputs_signature
-from t2t.inference.backend_choice import inference_backend
+from t2t.backends.base import inputs_signature
+from t2t.backends.choice import backend
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.losses import BLOCK
 from t2t.search.mask_predict import (
@@ -44,7 +44,7 @@ class BatchMaskPredict:
     def __init__(self, model: "TransformerCmlm", settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
         signature = [inputs_signature(model), keras.KerasTensor([], "int32")]
-        self._compiled = inference_backend().model_function(model, self._search, signature)
+        self._compiled = backend().compile(self._search, signature, model)
 
     def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
         """Returns a search with other settings of the same structure, without compiling anything."""

@@ -1,4 +1,4 @@
-"""The search of batches, as far as both backends share it: the initial state and the steps.
+"""The search of batches, as far as `growing_search` and `padded_search` share it: the initial state and the steps.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, T room for tokens, V vocabulary,
 C tokens that are candidates of any sentence of the batch.
@@ -27,6 +27,8 @@ from t2t.search.settings import SearchNumbers, SearchSettings
 from t2t.search.state import repeat_for_beams
 from t2t.search.step import NextToken
 from t2t.specs.constants import INPUTS, PAD_ID
+
+NUMBER_DTYPES = SearchNumbers("float32", "float32", top_k="int32", top_p="float32", seed="uint32")
 
 
 class BatchSearch(ABC):
@@ -210,3 +212,9 @@ class BatchSearch(ABC):
             prefix=prefix_of(state),
             automaton=automaton_of(state),
         )
+
+
+def number_arrays(numbers: SearchNumbers) -> SearchNumbers:
+    """Returns the numbers as arrays; those too large for float32 become infinity."""
+    with np.errstate(over="ignore"):
+        return SearchNumbers(*(np.asarray(value, dtype) for value, dtype in zip(numbers, NUMBER_DTYPES, strict=True)))

@@ -1,7 +1,7 @@
 """Batch normalisation: Ioffe and Szegedy 2015 (arXiv:1502.03167), algorithms 1 and 2.
 
 Its moving statistics are variables without a gradient. A forward pass in training assigns them, and the training step
-collects the assigned values; see `t2t.training.tensorflow.local_gradient`.
+collects the assigned values; see `t2t.backends.update.LossFunction`.
 
 Legend: B batch, C channels; any number of axes between them.
 """

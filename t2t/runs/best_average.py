@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from t2t.backends.workers import Workers
 from t2t.checkpoints.averaging import AVERAGED_BEST, mean_checkpoint
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.store import CheckpointStore
@@ -13,7 +14,6 @@ from t2t.metrics import higher_is_better
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model
-from t2t.training.workers import Workers
 
 log = logging.getLogger("t2t")
 
@@ -35,7 +35,7 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
     if mean is not None:
         assign_model(step.model, mean.model)
     try:
-        workers.share(step, (0, {}))
+        workers.share([*step.state_variables, *step.ema], (0, {}))
         figures = evaluator()
     finally:
         assign_model(step.model, own)

@@ -4,6 +4,8 @@ import contextlib
 
 import keras
 
+from t2t.backends.base import FLOAT32
+from t2t.backends.choice import backend
 from t2t.checkpoints.arrays import Arrays
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.run_record import RunRecord
@@ -14,8 +16,6 @@ from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel, create_model
 from t2t.registry import MODELS
 from t2t.specs.constants import ADAPTER_FACTORS
-from t2t.training.engine_choice import training_engine
-from t2t.training.precision import FLOAT32
 from t2t.training.weights import assign_model
 
 
@@ -28,12 +28,12 @@ def build_model(
         record: of the run.
         hparams: of the run.
         checkpoint: provides the weights.
-        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `TrainingEngine.devices`; None for one device.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `Backend.devices`; None for one device.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
-    engine = training_engine()
+    engine = backend()
     asked = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
     several = asked if asked and len(asked.names) > 1 else None
     keras.utils.set_random_seed(0)
@@ -58,7 +58,7 @@ def adapt_model(model: SequenceModel, factors: Arrays, scale: float) -> AdaptedM
     first = ADAPTER_FACTORS[0]
     adapted = [variable for variable in model.variables if f"{variable.path}/{first}" in factors]
     rank = factors[f"{adapted[0].path}/{first}"].shape[-1]
-    with training_engine().scope_of(model):
+    with backend().scope_of(model):
         adapters = Adapters(model, adapted, rank, scale * rank)
     for variable in adapters.variables:
         variable.assign(factors[variable.path])

@@ -16,7 +16,7 @@ from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
 
 if TYPE_CHECKING:
-    from t2t.training.workers import Workers
+    from t2t.backends.workers import Workers
 
 SHAPES = 16
 """Default number of batch shapes with XLA; each is compiled before the first update.

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from t2t.backends.choice import check_tensorflow
 from t2t.errors import UserError
 from t2t.export.exporting import export
 from t2t.export.formats import OTHER_INPUTS, SAVED_MODEL
@@ -15,7 +16,6 @@ from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
-from t2t.inference.backend_choice import check_tensorflow
 from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.split_examples import SplitExamples

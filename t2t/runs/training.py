@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import keras
 
+from t2t.backends.choice import backend
+from t2t.backends.cluster import ALONE, Cluster
 from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.run_dir import RunDir, lock_run
@@ -33,7 +35,6 @@ from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_o
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
-from t2t.training.adapting import build_adapters
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
@@ -41,13 +42,11 @@ from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import EstimateTime, ShowProgress
 from t2t.training.callbacks.signals import AgreeToStop, StopOnSignal, StopRequestedError
-from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine_choice import training_engine
-from t2t.training.freezing import freeze_weights
-from t2t.training.memory import used_memory
+from t2t.training.cost import used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
+from t2t.training.trained_weights import build_adapters, freeze_weights
 from t2t.training.trainer import DivergedError, Plan, Trainer
 
 log = logging.getLogger("t2t")
@@ -61,7 +60,7 @@ class TrainingRun:
         self.begun: RunDir | None = None
         """The run that is resumed, once `fit` holds its lock."""
         self.warm_start: dict[str, Any] = {}
-        engine = training_engine()
+        engine = backend()
         self.devices = engine.devices(*self.config.devices(cluster))
         self.workers = engine.workers(self.devices, cluster)
         self.hparams = hparams = decide(
@@ -106,7 +105,7 @@ class TrainingRun:
             UserError: a model that does not fit the set or the problem, or missing, different or damaged data.
         """
         experiment.model_class  # noqa: B018 - errors in it are raised now
-        engine = training_engine()
+        engine = backend()
         # Workers wait for each other here, and thus until the chief has generated the data.
         devices = engine.devices(*experiment.config.devices(cluster))
         with engine.workers(devices, cluster).guard():
@@ -116,7 +115,7 @@ class TrainingRun:
 
     def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
         hparams = self.hparams
-        return training_engine().update_step(
+        return UpdateStep(
             self.model,
             optimizer,
             self.devices,
@@ -146,7 +145,7 @@ class TrainingRun:
         """
         folder, is_chief = self.config.output_folder, self.workers.is_chief
         # The precision is a setting of the process, which another model may have changed.
-        training_engine().apply_precision(self.hparams.precision)
+        backend().apply_precision(self.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
             run_dir = RunDir(folder, self.record())
             store = CheckpointStore(run_dir.checkpoints_folder)
@@ -178,7 +177,8 @@ class TrainingRun:
     def _open_trainer(self, store: CheckpointStore, stack: contextlib.ExitStack) -> Trainer:
         """Restores or starts the run on all workers, and prefetches its batches until `stack` is closed."""
         with self.devices.scope():
-            update, data_state = self.workers.share(self.step, self._begin(store) if self.workers.is_chief else (0, {}))
+            begin = self._begin(store) if self.workers.is_chief else (0, {})
+            update, data_state = self.workers.share([*self.step.state_variables, *self.step.ema], begin)
         if data_state:
             self.batches.seek(data_state)
         data_state = self.batches.state()

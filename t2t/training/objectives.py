@@ -6,29 +6,17 @@ Legend: B batch, T target length.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from t2t.backends.update import BatchLoss, Features
 from t2t.layers.costs import without_costs
 from t2t.layers.dropout import GivenSeed
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import PAD_ID, TARGETS
-
-Features = dict[str, Any]
-
-
-class BatchLoss(NamedTuple):
-    """The loss of one batch: sums, to be divided by the tokens of the whole update."""
-
-    minimized: Any
-    """() float32: the sum to differentiate."""
-    loss_sum: Any
-    """() float32: the reported loss, summed over tokens, in nats."""
-    tokens: Any
-    """() float32: number of target tokens (or examples)."""
 
 
 class Likelihood:

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
-from t2t.training.engine_choice import training_engine
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
@@ -17,7 +17,7 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
     # By default, Keras numbers optimizers in their names, with which the names of slots in checkpoints begin.
     common = {"learning_rate": 0.0, "name": hparams.optimizer}
     if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
-        return training_engine().adam(**common, **adam)
+        return backend().adam(**common, **adam)
     if hparams.optimizer == "adamax":
         return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **adam)
     if hparams.optimizer == "lamb":

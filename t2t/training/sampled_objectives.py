@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from t2t.backends.update import BatchLoss, Features
 from t2t.hparams.groups import ObjectiveHParams
 from t2t.layers.costs import Costed
 from t2t.layers.losses import token_weights
 from t2t.models.base import SequenceModel
-from t2t.specs.constants import PAD_ID, TARGETS
-from t2t.training.objectives import BatchLoss, Features, Likelihood
+from t2t.specs.constants import CANDIDATES, PAD_ID, TARGETS
+from t2t.training.objectives import Likelihood
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
 """(batches, update, problem) -> for each batch, its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
@@ -66,7 +67,7 @@ class SampledObjective(Likelihood):
         likelihood_weight: of the target's log-likelihood.
     """
 
-    CANDIDATES, REWARDS = "candidates", "rewards"
+    CANDIDATES, REWARDS = CANDIDATES, "rewards"
 
     def __init__(self, draw: Draw, weigh: Weigh, candidates: int, likelihood_weight: float):
         self._draw, self._weigh, self._candidates = draw, weigh, candidates

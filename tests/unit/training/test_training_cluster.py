@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from t2t.backends.cluster import ALONE, find_cluster
 from t2t.runs.config import RunConfig
-from t2t.training.cluster import ALONE, find_cluster
 from tests.errors import refused
 
 SLURM = {

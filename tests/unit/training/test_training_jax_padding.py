@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from t2t.backends.jax.padding import Padding, empty_batch, pad_batches
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.jax.padding import Padding, empty_batch, pad_batches
 from tests.builders import batch, tokens_spec
 
 

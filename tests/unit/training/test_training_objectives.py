@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.tensorflow.update import LocalGradient
+from t2t.backends.update import LossFunction
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.costs import Costed
 from t2t.training.objectives import Likelihood, ScheduledSampling
@@ -19,7 +21,6 @@ from t2t.training.sampled_objectives import (
     expected_reward_weights,
     minimum_risk_weights,
 )
-from t2t.training.tensorflow.local_gradient import LocalGradient
 from tests.builders import batch, numpy, padded, tiny_transformer, tokens_spec, total_loss
 
 # === Scheduled sampling: how often predictions are read, and which ===
@@ -182,7 +183,7 @@ def model_and_features(dropout=0.2):
 def gradient_of(model, objective, features):
     """The gradient of a prepared batch as training computes it, (P,), and the loss and tokens that are reported."""
     features = {name: tf.constant(array) for name, array in features.items()}
-    gradient = LocalGradient(model, objective)
+    gradient = LocalGradient(LossFunction(model, objective.loss))
     variables = [v.value for v in model.trainable_variables]
     gradient.trace("", variables, features)
 

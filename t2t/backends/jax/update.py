@@ -1,4 +1,4 @@
-"""An update as programs of XLA on all devices, see `t2t.training.step`.
+"""An update as programs of XLA on all devices, see `t2t.backends.update`.
 
 One program computes the gradient of a batch, for each shape; the last one changes the weights and is the same for all.
 Between updates the state is in Keras's variables. Each update passes it to a program that may reuse its buffers for
@@ -10,9 +10,10 @@ Legend: R replicas.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,21 +21,28 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from t2t.backends.jax.devices import REPLICA, MeshDevices, gather
+from t2t.backends.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
+from t2t.backends.update import (
+    NOISE_FALL,
+    Features,
+    LossFunction,
+    LossScale,
+    Update,
+    UpdateRules,
+    UpdateStats,
+    dropout_seed,
+    noise_seed,
+    updates_done,
+)
 from t2t.files.processor import available_cores
 from t2t.layers.loops import counted_loops
-from t2t.models.base import SequenceModel
-from t2t.training.batch_loss import BatchLossFunction
-from t2t.training.jax.devices import REPLICA, MeshDevices
-from t2t.training.jax.parts import Parts, ReplicaBatches
-from t2t.training.loss_scale import LossScale
-from t2t.training.seeds import noise_seed
-from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
 
 MOST_COMPILED = 8
 """Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
 
 Values = list[jax.Array]
-"""Values of `JaxStep._state`, in its order."""
+"""Values of `JaxUpdate._state`, in its order."""
 
 
 @dataclasses.dataclass
@@ -45,38 +53,104 @@ class _Reach:
     assigned: list[int] = dataclasses.field(default_factory=list)
 
 
-class JaxStep(UpdateStep):
+class ReplicaBatches(NamedTuple):
+    """A batch for each replica, as part of an update; axis 0 of all arrays is the replicas."""
+
+    features: dict[str, jax.Array]
+    seeds: jax.Array
+    """(R, 4) uint32."""
+    sizes: jax.Array
+    """(R,) float32: target tokens with padding."""
+    counts: jax.Array
+    """(R,) float32: 1 for a real batch, 0 for one that is computed and ignored."""
+
+
+class Parts:
+    """Makes the parts of updates: a part has a batch for each replica.
+
+    Args:
+        loss: knows the model of a problem.
+        devices: to train on.
+        run_seed: seed of the dropout masks.
+    """
+
+    def __init__(self, loss: LossFunction, devices: MeshDevices, run_seed: int):
+        self._loss, self._devices, self._run_seed = loss, devices, run_seed
+        self._paddings: dict[str, Padding] = {}
+
+    def of_update(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[ReplicaBatches]:
+        """Returns the parts of an update: one for each micro-batch, or for each micro-batch one per replica."""
+        return [
+            part
+            for number, batches in enumerate(micro_batches)
+            for part in self._of_micro_batch(batches, update, number, problem)
+        ]
+
+    def _of_micro_batch(
+        self, batches: Sequence[Features], update: int, micro_batch: int, problem: str
+    ) -> list[ReplicaBatches]:
+        """Returns one part with the batches of all replicas, or, if their shapes differ, a part for each.
+
+        In the second case every device computes each batch, which counts on one of them.
+        """
+        own = self._devices.own
+        seeds = np.stack([dropout_seed(self._run_seed, update, micro_batch, r) for r in own]).view(np.uint32)
+        sizes, ones = target_sizes(batches), np.ones(len(batches), np.float32)
+        shapes_R = self._shapes(batches)
+        shape = self._padding(problem).common_shape(shapes_R)
+        if shape is not None:
+            return [self._part(pad_batches(batches, shape), seeds, sizes, ones)]
+        parts = []
+        for replica, of_replica in enumerate(shapes_R):
+            batch = batches[own.index(replica)] if replica in own else empty_batch(of_replica, batches[0])
+            counts = np.array([r == replica for r in own], np.float32)
+            parts.append(self._part(pad_batches([batch] * len(batches), of_replica), seeds, sizes, counts))
+        return parts
+
+    def _shapes(self, batches: Sequence[Features]) -> list[Shape]:
+        """Returns the shapes of the batches of all replicas."""
+        own: list[Shape] = [{name: array.shape for name, array in batch.items()} for batch in batches]
+        if len(own) == self._devices.replicas:
+            return own
+        flat_N = np.array([[size for name in sorted(shape) for size in shape[name]] for shape in own]).ravel()
+        all_RN = gather(flat_N).reshape(self._devices.replicas, -1).tolist()
+        return [
+            {name: tuple(itertools.islice(sizes, len(own[0][name]))) for name in sorted(own[0])}
+            for sizes in map(iter, all_RN)
+        ]
+
+    def _part(self, stacked: Features, seeds: np.ndarray, sizes: np.ndarray, counts: np.ndarray) -> ReplicaBatches:
+        """Returns the part with its arrays split over the devices."""
+        return ReplicaBatches(*self._devices.split((stacked, seeds, sizes, counts)))
+
+    def _padding(self, problem: str) -> Padding:
+        if problem not in self._paddings:
+            model = self._loss.model_of(problem)
+            self._paddings[problem] = Padding(model.spec, model.longest_sequence)
+        return self._paddings[problem]
+
+
+class JaxUpdate(Update):
     """Computes and applies updates on a mesh of devices.
 
     Args:
-        model: of one problem or several.
+        loss: to minimize.
         optimizer: of Keras.
         devices: to train on.
-        scale_loss: whether to scale the loss dynamically (float16).
-        reduction_dtype: type in which several replicas sum their gradients.
-        rules: see the base class.
+        rules: how to compute updates.
     """
 
     def __init__(
-        self,
-        model: SequenceModel,
-        optimizer: keras.optimizers.Optimizer,
-        devices: MeshDevices,
-        *,
-        scale_loss: bool = False,
-        reduction_dtype: str = "float32",
-        **rules: Any,
+        self, loss: LossFunction, optimizer: keras.optimizers.Optimizer, devices: MeshDevices, rules: UpdateRules
     ):
-        super().__init__(model, optimizer, **rules)
-        self._devices, self.replicas, self.own = devices, devices.replicas, devices.own
-        self._parts = Parts(model, devices, self.objective, self._run_seed)
-        self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
-        self._loss = BatchLossFunction(model, self.objective, self.adapters)
-        averaged = self.trained if self._ema_decay else ()
+        self._loss, self._optimizer, self._devices, self._rules = loss, optimizer, devices, rules
+        self._parts = Parts(loss, devices, rules.run_seed)
+        self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
+        averaged = loss.trained if rules.ema_decay else ()
         with devices.scope():
-            optimizer.build(self.trained)
+            optimizer.build(loss.trained)
             self.ema = [keras.Variable(np.asarray(v), trainable=False, name=f"{v.name}_ema") for v in averaged]
-            self.loss_scale = LossScale(scale_loss)
+            self.loss_scale = LossScale(rules.scale_loss)
         slots = [v for v in optimizer.variables if v is not optimizer.learning_rate]
         gradient_reads = [*self._loss.variables, *self.loss_scale.variables]
         self._gradient_reads = len(gradient_reads)
@@ -88,7 +162,7 @@ class JaxStep(UpdateStep):
         self._reach: dict[str, _Reach] = {}
         self._programs: dict[tuple[str, str], Any] = {}
 
-    def _run(
+    def __call__(
         self,
         micro_batches: Sequence[Sequence[Features]],
         update: int,
@@ -97,6 +171,7 @@ class JaxStep(UpdateStep):
         applies: bool,
         stops: bool = False,
     ) -> UpdateStats:
+        """See the base class."""
         state = self._state_on_all()
         parts = self._parts.of_update(micro_batches, update, problem)
 
@@ -107,11 +182,11 @@ class JaxStep(UpdateStep):
         self._keep(state)
         return UpdateStats(*stats)
 
-    def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
+    def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
         """See the base class. Python traces the programs one by one; meanwhile XLA compiles them in threads."""
         state, settings = self._state_on_all(), self._settings(False, 0, 0.0, False)
         # Several workers compile in the same order, since compiling may make them wait for each other.
-        several = self.replicas > len(self.own)
+        several = self._devices.replicas > len(self._devices.own)
         found: dict[tuple, Any] = {}
         with ThreadPoolExecutor(1 if several else min(available_cores(), MOST_COMPILED)) as threads:
 
@@ -125,8 +200,8 @@ class JaxStep(UpdateStep):
                     found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), lowered.out_info)
                 return found[key]
 
-            for micro_batches in updates:
-                with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):
+                for micro_batches in updates:
                     self._in_order(compiled, state, self._parts.of_update(micro_batches, 0, problem), settings)
 
     def _in_order(self, run: Callable, state: Values, parts: Sequence[ReplicaBatches], settings: tuple) -> Any:
@@ -141,7 +216,7 @@ class JaxStep(UpdateStep):
         return run("apply", state, sums, *settings)
 
     def _settings(self, applies: bool, update: int, rate: float, stops: bool) -> tuple:
-        stops_R = self._devices.split(np.full(len(self.own), stops, np.float32))
+        stops_R = self._devices.split(np.full(len(self._devices.own), stops, np.float32))
         return np.bool_(applies), np.int32(updates_done(update)), np.float32(rate), stops_R
 
     def _state_on_all(self) -> Values:
@@ -189,7 +264,7 @@ class JaxStep(UpdateStep):
         `read` is the part of the state that they depend on. Axis 0 of all results is the replicas; its size here is 1.
         """
         values = read[: len(self._loss.variables)]
-        trained, fixed = values[: self._loss.trained], values[self._loss.trained :]
+        trained, fixed = values[: len(self._loss.trained)], values[len(self._loss.trained) :]
         features, seed, size, counts = jax.tree.map(lambda value: value[0], part)
         reach = self._reach.setdefault(problem, _Reach())
         with self._scope_of(read):
@@ -201,7 +276,7 @@ class JaxStep(UpdateStep):
             # Philox is several times as fast on devices as Keras's default, threefry. Its keys have four words.
             with jax.default_prng_impl("rbg"):
                 found = self._loss(problem, [*trained, *fixed], features, seed)
-            reach.read = [number for number in found.read if number < self._loss.trained]
+            reach.read = [number for number in found.read if number < len(self._loss.trained)]
             reach.assigned = list(found.statistics)
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
@@ -222,17 +297,17 @@ class JaxStep(UpdateStep):
             loss_scale = self.loss_scale.value()
             scale = 1.0 / (jnp.maximum(tokens, 1.0) * loss_scale)
             gradients = [gradient * scale for gradient in gradients]
-            if self._noise:
+            if self._rules.gradient_noise:
                 gradients = self._with_noise(problem, gradients, done)
             norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
             finite = jnp.isfinite(norm) & jnp.isfinite(loss_sum) & (tokens > 0)
-            if self._clip:
-                factor = jnp.minimum(self._clip / norm, 1.0)
+            if self._rules.clip_grad_norm:
+                factor = jnp.minimum(self._rules.clip_grad_norm / norm, 1.0)
                 gradients = [gradient * factor for gradient in gradients]
             self._change_weights(problem, gradients, rate)
             for number, change in zip(self._reach[problem].assigned, changes, strict=True):
                 self._loss.variables[number].assign_add(change / jnp.maximum(tokens, 1.0))
-            self.optimizer.iterations.assign_add(1)
+            self._optimizer.iterations.assign_add(1)
         applied = finite & applies
         new = [
             jnp.where(applied, scope.get_current_value(variable), old)
@@ -247,23 +322,23 @@ class JaxStep(UpdateStep):
     def _change_weights(self, problem: str, gradients: Values, rate) -> None:
         """Updates the weights that a problem's loss depends on, their slots and averages; called within a scope."""
         for number, gradient in zip(self._reach[problem].read, gradients, strict=True):
-            weight = self.trained[number]
-            if self._weight_decay and len(weight.shape) >= 2:
-                weight.assign_sub(weight.value * (rate * self._weight_decay))
-            self.optimizer.update_step(gradient, weight, rate)
+            weight = self._loss.trained[number]
+            if self._rules.weight_decay and len(weight.shape) >= 2:
+                weight.assign_sub(weight.value * (rate * self._rules.weight_decay))
+            self._optimizer.update_step(gradient, weight, rate)
             if self.ema:
                 mean = self.ema[number]
-                mean.assign_add((weight.value - mean.value) * (1.0 - self._ema_decay))
+                mean.assign_add((weight.value - mean.value) * (1.0 - self._rules.ema_decay))
 
     def _with_noise(self, problem: str, gradients: Values, done) -> Values:
         """Adds normal noise, a function of (run seed, update, weight), whose variance falls, see `NOISE_FALL`.
 
         `done`, () int32, is the number of updates of the run before this one.
         """
-        deviation = self._noise * (done + 1).astype(jnp.float32) ** (-NOISE_FALL / 2)
+        deviation = self._rules.gradient_noise * (done + 1).astype(jnp.float32) ** (-NOISE_FALL / 2)
         keys = [
             jax.random.fold_in(
-                jax.random.key(int(noise_seed(self._run_seed, number)) % 2**31, impl="threefry2x32"), done
+                jax.random.key(int(noise_seed(self._rules.run_seed, number)) % 2**31, impl="threefry2x32"), done
             )
             for number in self._reach[problem].read
         ]

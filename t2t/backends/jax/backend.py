@@ -1,8 +1,8 @@
-"""The training engine of JAX."""
+"""JAX as a backend."""
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +12,49 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from t2t.backends.base import (
+    FLOAT32,
+    Backend,
+    Batch,
+    Devices,
+    EventWriter,
+    ForwardCost,
+    events_error,
+    policy_of,
+)
+from t2t.backends.cluster import ALONE, Cluster
+from t2t.backends.jax import functions
+from t2t.backends.jax.devices import JaxWorkers, MeshDevices, build_devices, name_of
+from t2t.backends.jax.functions import JaxFunction
+from t2t.backends.jax.update import JaxUpdate
+from t2t.backends.update import LossFunction, UpdateRules
+from t2t.backends.workers import Workers
 from t2t.errors import UserError, one_line, shapes_of
 from t2t.files.paths import programs_folder
 from t2t.models.base import SequenceModel
-from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine, events_error
-from t2t.training.jax import cost
-from t2t.training.jax.devices import MeshDevices, build_devices, name_of
-from t2t.training.jax.step import JaxStep
-from t2t.training.jax.workers import JaxWorkers
-from t2t.training.precision import FLOAT32, policy_of
-from t2t.training.step import UpdateStep
-from t2t.training.workers import Workers
 
 
-class JaxTraining(TrainingEngine):
-    """Trains with programs compiled by XLA, the same on each device."""
+class JaxBackend(Backend):
+    """JAX: programs of fixed sizes, compiled by XLA, the same on each device."""
 
+    name = "JAX"
     always_compiles = True
     adam = keras.optimizers.Adam
 
     def __init__(self):
         if jax.config.jax_compilation_cache_dir is None:  # unless the user has set or disabled it
             jax.config.update("jax_compilation_cache_dir", str(programs_folder()))
+
+    def compile(self, function: Callable, signature: Sequence[Any], model: SequenceModel | None) -> JaxFunction:
+        """See the base class."""
+        return JaxFunction(function, signature, model)
+
+    def update(
+        self, loss: LossFunction, optimizer: keras.optimizers.Optimizer, devices: Devices, rules: UpdateRules
+    ) -> JaxUpdate:
+        """See the base class."""
+        assert isinstance(devices, MeshDevices)
+        return JaxUpdate(loss, optimizer, devices, rules)
 
     def devices(
         self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
@@ -50,12 +70,20 @@ class JaxTraining(TrainingEngine):
         """See the base class."""
         return JaxWorkers(cluster)
 
-    def update_step(
-        self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
-    ) -> UpdateStep:
+    def devices_of(self, model: SequenceModel) -> list[str]:
         """See the base class."""
-        assert isinstance(devices, MeshDevices)
-        return JaxStep(model, optimizer, devices, **rules)
+        return functions.devices_of(model)
+
+    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+        """See the base class."""
+        return functions.use_device(number)
+
+    def on_accelerators(self) -> bool:
+        """See the base class."""
+        return jax.default_backend() != "cpu"
+
+    def use_single_core_ops(self) -> None:
+        """Does nothing: XLA runs what is large enough on several cores."""
 
     def apply_precision(self, precision: str) -> str:
         """See the base class."""
@@ -84,11 +112,11 @@ class JaxTraining(TrainingEngine):
 
     def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
         """See the base class."""
-        return cost.forward_cost(model, batch)
+        return functions.forward_cost(model, batch)
 
     def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
         """See the base class."""
-        return cost.forward_bytes(model, batch)
+        return functions.forward_bytes(model, batch)
 
     def device_memory(self, device: str) -> tuple[int, int]:
         """See the base class."""

@@ -1,26 +1,37 @@
-"""Searches batches on TensorFlow, TOKENS_PER_CALL tokens at a time; finished sentences leave between the calls.
+"""Searches batches by functions of unknown sizes, TOKENS_PER_CALL tokens at a time, for TensorFlow.
+
+Finished sentences leave a batch between the calls. They finish one by one, and a step for few sentences takes nearly as
+long as one for many, so unfinished batches of the same number of tokens are concatenated, see `BatchQueue`.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences, V vocabulary,
 C tokens that are candidates of any sentence of the batch.
 """
 
+import collections
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
-import tensorflow as tf
-from keras import ops
+from keras import KerasTensor, ops
 
-from t2t.inference.batch_search import BatchSearch
+from t2t.backends.base import CompiledFunction, inputs_signature
+from t2t.backends.choice import backend
+from t2t.inference.batch_search import NUMBER_DTYPES, BatchSearch, number_arrays
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded
-from t2t.inference.search_batch import SearchBatch, SearchState, prefix_of, select_from_batch
+from t2t.inference.search_batch import (
+    SearchBatch,
+    SearchState,
+    concat_batches,
+    constraint_states,
+    prefix_of,
+    select_from_batch,
+    with_constraint_states,
+)
 from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.inference.tensorflow.batch_queue import BatchQueue
-from t2t.inference.tensorflow.devices import TensorFlowFunction, traced
-from t2t.inference.tensorflow.search_signatures import inputs_signature, signature_like, unknown_sizes
 from t2t.models.base import SequenceModel
 from t2t.search.constraints.batch_constraints import BatchConstraints
 from t2t.search.result import SearchResult
@@ -62,25 +73,25 @@ def select_active(active: np.ndarray, min_active: int) -> np.ndarray:
 TOKENS_PER_CALL = 16
 """Tokens that one call searches; buffers of outputs grow by this many."""
 
-_NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, top_k=_NUMBER, top_p=_FLOAT, seed=tf.TensorSpec([], tf.uint32))
+_NUMBER, _NUMBER_B = KerasTensor([], "int32"), KerasTensor([None], "int32")
+_NUMBERS = SearchNumbers(*(KerasTensor([], dtype) for dtype in NUMBER_DTYPES))
 
 
 class _Programs(NamedTuple):
     """Compiled functions of states of one structure."""
 
-    advance: Callable
+    advance: CompiledFunction
     """Searches up to a number of tokens, see `BatchSearch._search_until`."""
-    keep: Callable
+    keep: CompiledFunction
     """Selects sentences."""
-    result: Callable
+    result: CompiledFunction
     """Returns the hypotheses."""
 
 
-class TensorFlowBatchSearch(BatchSearch):
-    """Searches on TensorFlow.
+class GrowingSearch(BatchSearch):
+    """Searches by a function of unknown sizes.
 
-    A step runs in a graph of unknown sizes, so that no batch waits for a compiler, caches grow with the outputs, and
+    So no batch waits for a compiler, caches grow with the outputs, and
     finished sentences leave the batch.
     """
 
@@ -88,10 +99,10 @@ class TensorFlowBatchSearch(BatchSearch):
         self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
     ):
         super().__init__(model, settings, extra_length, shortlist)
-        candidates = () if shortlist is None else tf.TensorSpec([None, self._vocab_size], tf.bool)
-        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER, candidates)
-        self._start = TensorFlowFunction(model, self._growing_state, sources)
-        self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
+        candidates = () if shortlist is None else KerasTensor([None, self._vocab_size], "bool")
+        sources = (inputs_signature(model), _NUMBER_B, _NUMBERS, _NUMBER, candidates)
+        self._start = backend().compile(self._growing_state, sources, model)
+        self._batch = keras.tree.map_structure(unknown_sizes, self._start.outputs)
         self._programs: dict[tuple[bool, type], _Programs] = {}
         self._tracing = threading.Lock()
 
@@ -142,8 +153,8 @@ class TensorFlowBatchSearch(BatchSearch):
         found = []
         while True:
             min_active = min_active_size(len(indices))
-            state, active = programs.advance(state, tf.constant(tokens), tf.constant(min_active))
-            kept = active.numpy()
+            state, active = programs.advance(state, np.int32(tokens), np.int32(min_active))
+            kept = np.asarray(active)
             reached_tokens = kept.sum() > min_active
             if not reached_tokens:
                 kept = select_active(kept, min_active)
@@ -153,7 +164,7 @@ class TensorFlowBatchSearch(BatchSearch):
                 indices = indices[kept]
                 if not len(indices):
                     return found, None
-                state = programs.keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
+                state = programs.keep(state, np.flatnonzero(kept).astype(np.int32))
             if reached_tokens:
                 return found, SearchBatch(indices, tokens, state)
 
@@ -175,18 +186,19 @@ class TensorFlowBatchSearch(BatchSearch):
             built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
             state = self.constrain(state, built)
         for room in itertools.count(1):
-            state, active = self._programs_of(state).advance(state, tf.constant(room), tf.constant(0))
+            state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0))
             yield state
-            if not active.numpy().any():
+            if not np.asarray(active).any():
                 return
 
     def result(self, state: SearchState) -> SearchResult:
         """See the base class."""
-        return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
+        return SearchResult(*map(np.asarray, self._programs_of(state).result(state)))
 
     def _begin_with_ids(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
-        lengths_B = tf.constant([len(ids) for ids in prefixes])
-        return self._begin_with(state, tf.constant(padded(prefixes)), lengths_B, lengths_B - self._code_length)
+        lengths_B = ops.convert_to_tensor(np.array([len(ids) for ids in prefixes], np.int32))
+        prefix_BP = ops.convert_to_tensor(padded(prefixes))
+        return self._begin_with(state, prefix_BP, lengths_B, lengths_B - self._code_length)
 
     def _programs_of(self, state: SearchState) -> _Programs:
         """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
@@ -194,15 +206,15 @@ class TensorFlowBatchSearch(BatchSearch):
         if kind not in self._programs:  # what exists does not wait for another kind that is being compiled
             with self._tracing:
                 if kind not in self._programs:
-                    with tf.init_scope():  # separate functions, even when called within a graph
-                        self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
         return self._programs[kind]
 
     def _build_programs(self, batch: SearchState) -> _Programs:
+        compiled = backend().compile
         return _Programs(
-            advance=TensorFlowFunction(self._model, self._advance, (batch, _NUMBER, _NUMBER)),
-            keep=traced(select_from_batch, (batch, tf.TensorSpec([None], tf.int32))),
-            result=traced(lambda state: self._search_of(state).result(state.progress), (batch,)),
+            advance=compiled(self._advance, (batch, _NUMBER, _NUMBER), self._model),
+            keep=compiled(select_from_batch, (batch, _NUMBER_B), None),
+            result=compiled(lambda state: self._search_of(state).result(state.progress), (batch,), None),
         )
 
     def search_batch(
@@ -211,23 +223,21 @@ class TensorFlowBatchSearch(BatchSearch):
         """See the base class; it may be part of a graph."""
         state = self._started(ids_BS, seeds_B)
         if len(prefix):
-            prefix_BP = tf.tile(tf.constant([prefix], tf.int32), [tf.shape(ids_BS)[0], 1])
-            state = self._begin_with(state, prefix_BP, tf.constant([len(prefix)]), 0)
+            prefix_BP = ops.tile(np.array([prefix], np.int32), [ops.shape(ids_BS)[0], 1])
+            state = self._begin_with(state, prefix_BP, np.array([len(prefix)], np.int32), 0)
         if constraints is not None:
             state = self.constrain(state, constraints)
         programs = self._programs_of(state)
-        state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
+        state, _ = programs.advance(state, ops.max(state.limits), np.int32(0))
         return programs.result(state)
 
     def _start_state(self, ids_BS: np.ndarray, seeds_B: np.ndarray) -> SearchState:
-        candidates = () if self._shortlist is None else tf.constant(self._shortlist.candidates(ids_BS))
-        return self._started(tf.constant(ids_BS), tf.constant(seeds_B, tf.int32), candidates)
+        candidates = () if self._shortlist is None else self._shortlist.candidates(ids_BS)
+        return self._started(ids_BS, np.asarray(seeds_B, np.int32), candidates)
 
     def _started(self, ids_BS, seeds_B, candidates_BV=()) -> SearchState:
-        numbers = tf.nest.map_structure(
-            lambda value, spec: _constant(value, spec.dtype), self._settings.numbers, _NUMBERS
-        )
-        return self._start(ids_BS, seeds_B, numbers, tf.constant(self._extra_length), candidates_BV)
+        numbers = number_arrays(self._settings.numbers)
+        return self._start(ids_BS, seeds_B, numbers, np.int32(self._extra_length), candidates_BV)
 
     def _growing_state(self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
         return self._initial_state(ids_BS, seeds_B, numbers, extra_length, candidates_BV)
@@ -243,13 +253,93 @@ class TensorFlowBatchSearch(BatchSearch):
         union_V = ops.logical_or(ops.any(candidates_BV, axis=0), is_first_V)
         if prefix_NP is not None:
             union_V = ops.logical_or(union_V, ops.bincount(ops.ravel(prefix_NP), minlength=self._vocab_size) > 0)
-        return tf.cast(tf.where(union_V)[:, 0], tf.int32)
+        return ops.nonzero(union_V)[0]
 
 
-def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
-    """Returns a number as a tensor; one too large for its dtype becomes infinity.
+def unknown_sizes(spec: Any) -> KerasTensor:
+    """Returns the signature of a state's tensor at any step, from that of the initial state, or from itself.
 
-    The number is converted by numpy first: TensorFlow caches a tensor of every Python number, and seeds are many.
+    The number of sentences changes, and so does an axis that begins with size 0.
     """
-    with np.errstate(over="ignore"):
-        return tf.constant(np.asarray(value, dtype.as_numpy_dtype))
+    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
+    return KerasTensor(sizes, keras.utils.standardize_dtype(spec.dtype))
+
+
+def signature_like(state: SearchState, plain: SearchState) -> SearchState:
+    """Returns the signature of states at any step, from an initial state.
+
+    `plain` is that of states without prefixes and constraints.
+    """
+    prefix = () if prefix_of(state) is None else KerasTensor([None, None], "int32")
+    states = keras.tree.map_structure(unknown_sizes, constraint_states(state.progress))
+    tables = keras.tree.map_structure(_of_any_size, state.automaton)
+    progress = with_constraint_states(plain.progress, states)
+    return plain._replace(prefix=prefix, automaton=tables, progress=progress)
+
+
+def _of_any_size(table: Any) -> KerasTensor:
+    return KerasTensor([None] * len(table.shape), keras.utils.standardize_dtype(table.dtype))
+
+
+class BatchQueue:
+    """A search of some batches in turn, each advanced by some tokens; several queues may be searched in parallel.
+
+    The hypotheses of a row do not depend on other rows. Which rows share a batch depends on the batches alone.
+
+    Args:
+        search: searches one batch.
+        sizes: (rows,) int, size of each row in ids.
+        max_ids: maximum ids of a batch, padding included.
+        concat: joins unfinished batches.
+    """
+
+    def __init__(
+        self,
+        search: GrowingSearch,
+        sizes: np.ndarray,
+        max_ids: int,
+        concat: Callable[[list[SearchBatch]], SearchBatch] = concat_batches,
+    ):
+        self._search, self._sizes, self._max_ids, self._concat = search, sizes, max_ids, concat
+        self._ready: collections.deque[list[SearchBatch]] = collections.deque()
+        self._unfinished: dict[int, list[SearchBatch]] = collections.defaultdict(list)
+        """By the number of tokens searched."""
+
+    def run(
+        self,
+        batches: Sequence[Batched],
+        seeds: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+    ) -> Iterator[list[BatchHypotheses]]:
+        """Yields, after each advance of a batch, indices of rows with their hypotheses, as they finish.
+
+        Args:
+            batches: (indices of rows, rows) pairs.
+            seeds: sampling seed of each row.
+            prefixes: the ids that the output of each row begins with; None for none.
+            constraints: on the output of each row; None for none.
+        """
+        for indices, rows in batches:
+            own = None if prefixes is None else [prefixes[index] for index in indices]
+            limited = None if constraints is None else constraints.select(indices)
+            yield self._advance(self._search.start(indices, rows, seeds[indices], own, limited))
+            yield from self._advance_ready()
+        while self._unfinished:
+            self._ready.append(self._unfinished.pop(min(self._unfinished)))
+            yield from self._advance_ready()
+
+    def _advance_ready(self) -> Iterator[list[BatchHypotheses]]:
+        while self._ready:
+            yield self._advance(self._concat(self._ready.popleft()))
+
+    def _advance(self, batch: SearchBatch) -> list[BatchHypotheses]:
+        """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""
+        found, unfinished = self._search.advance(batch)
+        if unfinished is not None:
+            kept = self._unfinished[unfinished.tokens]
+            indices = np.concatenate([one.indices for one in (*kept, unfinished)])
+            if kept and len(indices) * int(self._sizes[indices].max()) > self._max_ids:
+                self._ready.append(self._unfinished.pop(unfinished.tokens))
+            self._unfinished[unfinished.tokens].append(unfinished)
+        return found

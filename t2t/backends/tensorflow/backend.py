@@ -1,10 +1,10 @@
-"""The training engine of TensorFlow, with its precision, its events and its errors of compiling."""
+"""TensorFlow as a backend, with its precision, its events and its errors of compiling."""
 
 import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,53 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t.backends.base import (
+    FLOAT32,
+    Backend,
+    Batch,
+    Devices,
+    EventWriter,
+    ForwardCost,
+    events_error,
+    policy_of,
+)
+from t2t.backends.cluster import ALONE, Cluster
+from t2t.backends.tensorflow import functions
+from t2t.backends.tensorflow.devices import StrategyDevices, TensorFlowWorkers, build_strategy
+from t2t.backends.tensorflow.functions import TensorFlowFunction
+from t2t.backends.tensorflow.update import TensorFlowUpdate
+from t2t.backends.tensorflow.weights import FusedAdam
+from t2t.backends.update import LossFunction, UpdateRules
+from t2t.backends.workers import Workers
 from t2t.errors import UserError, one_line, shapes_of
 from t2t.files import processor
 from t2t.models.base import SequenceModel
-from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine import Batch, Devices, EventWriter, ForwardCost, TrainingEngine, events_error
-from t2t.training.precision import FLOAT32, policy_of
-from t2t.training.step import UpdateStep
-from t2t.training.tensorflow import cost
-from t2t.training.tensorflow.adam import FusedAdam
-from t2t.training.tensorflow.distribute import StrategyDevices, build_strategy
-from t2t.training.tensorflow.step import TensorFlowStep
-from t2t.training.tensorflow.workers import TensorFlowWorkers
-from t2t.training.workers import Workers
+
+_KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
+"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows. TensorFlow has another
+cache in front of it, which it does not use for matrix products by default."""
 
 
-class TensorFlowTraining(TrainingEngine):
-    """Trains under a `MirroredStrategy`, or with several workers a `MultiWorkerMirroredStrategy`."""
+class TensorFlowBackend(Backend):
+    """TensorFlow: graphs of unknown sizes.
 
+    Trains under a `MirroredStrategy`, or with several workers a `MultiWorkerMirroredStrategy`.
+    """
+
+    name = "TensorFlow"
     always_compiles = False
     adam = FusedAdam
+
+    def compile(self, function: Callable, signature: Sequence[Any], model: SequenceModel | None) -> TensorFlowFunction:
+        """See the base class."""
+        return TensorFlowFunction(function, signature, model)
+
+    def update(
+        self, loss: LossFunction, optimizer: keras.optimizers.Optimizer, devices: Devices, rules: UpdateRules
+    ) -> TensorFlowUpdate:
+        """See the base class."""
+        assert isinstance(devices, StrategyDevices)
+        return TensorFlowUpdate(loss, optimizer, devices, rules)
 
     def devices(
         self, worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE, weight_shards: int = 1
@@ -55,12 +82,29 @@ class TensorFlowTraining(TrainingEngine):
         assert isinstance(devices, StrategyDevices)
         return TensorFlowWorkers(devices.strategy, cluster)
 
-    def update_step(
-        self, model: SequenceModel, optimizer: keras.optimizers.Optimizer, devices: Devices, **rules: Any
-    ) -> UpdateStep:
+    def devices_of(self, model: SequenceModel) -> list[str]:
         """See the base class."""
-        assert isinstance(devices, StrategyDevices)
-        return TensorFlowStep(model, optimizer, devices.strategy, **rules)
+        return functions.devices_of(model)
+
+    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+        """See the base class."""
+        return functions.use_device(number, name)
+
+    def on_accelerators(self) -> bool:
+        """See the base class."""
+        return bool(tf.config.list_physical_devices("GPU"))
+
+    def use_single_core_ops(self) -> None:
+        """See the base class; does nothing if TensorFlow has started, and keeps settings of the environment.
+
+        It also enlarges the caches of oneDNN's kernels, which are compiled for each shape: shapes change with every
+        step of a search, and recur with every batch.
+        """
+        for name, value in _KEPT_KERNELS.items():
+            os.environ.setdefault(name, value)
+        if "TF_NUM_INTRAOP_THREADS" not in os.environ:
+            with contextlib.suppress(RuntimeError):
+                tf.config.threading.set_intra_op_parallelism_threads(1)
 
     def apply_precision(self, precision_name: str) -> str:
         """See the base class."""
@@ -76,11 +120,11 @@ class TensorFlowTraining(TrainingEngine):
 
     def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
         """See the base class."""
-        return cost.forward_cost(model, batch)
+        return functions.forward_cost(model, batch)
 
     def forward_bytes(self, model: SequenceModel, batch: Batch) -> int:
         """See the base class."""
-        return cost.forward_bytes(model, batch)
+        return functions.forward_bytes(model, batch)
 
     def device_memory(self, device: str) -> tuple[int, int]:
         """See the base class. TensorFlow does not tell what a GPU has; NVIDIA's program does."""

@@ -1,4 +1,4 @@
-"""Batches of few shapes: XLA compiles a program for each shape that it meets.
+"""Batches of few shapes: XLA compiles a program for each shape that it meets. Loads no JAX.
 
 Legend: B rows of a batch, C sampled candidates of each, T length; R replicas.
 """
@@ -9,9 +9,8 @@ import numpy as np
 
 from t2t.data.batching import pad_to, padded_size
 from t2t.data.columns import SEQUENCES
-from t2t.specs.constants import POSITIONS, TARGETS
+from t2t.specs.constants import CANDIDATES, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.training.sampled_objectives import SampledObjective
 
 Features = Mapping[str, np.ndarray]
 Shape = Mapping[str, tuple[int, ...]]
@@ -47,7 +46,7 @@ class Padding:
         sizes = [max(of_axis) for of_axis in zip(*shapes, strict=True)]
         if pads and sizes:
             sizes[0] = padded_size(sizes[0], **_STEPS)
-            is_sampled = name == SampledObjective.CANDIDATES  # (B, C, T)
+            is_sampled = name == CANDIDATES  # (B, C, T)
             if is_sampled or name in self._kinds:
                 axis = 2 if is_sampled else 1
                 wanted = padded_size(sizes[axis], **_STEPS)
@@ -69,3 +68,42 @@ def empty_batch(shape: Shape, like: Features) -> dict[str, np.ndarray]:
 def target_sizes(batches: Sequence[Features]) -> np.ndarray:
     """Returns the number of target tokens of each batch, including its padding, (R,) float32."""
     return np.array([batch[TARGETS].size for batch in batches], np.float32)
+
+
+# === Sizes for decoding ===
+
+
+def padded_rows(rows: int) -> int:
+    """Returns the number of rows that a batch of `rows` is padded to: a power of two, or one and a half of it.
+
+    >>> [padded_rows(rows) for rows in (1, 2, 3, 4, 5, 9, 13, 100)]
+    [1, 2, 3, 4, 6, 12, 16, 128]
+    """
+    return padded_size(rows, parts=2)
+
+
+def padded_length(length: int) -> int:
+    """Returns the length that rows of `length` are padded to: a multiple of 8, for long rows a larger one.
+
+    >>> [padded_length(length) for length in (1, 8, 9, 33, 65, 130, 1000)]
+    [8, 8, 16, 40, 80, 160, 1024]
+    """
+    return padded_size(length, parts=4, least=8)
+
+
+def padded_states(states: int) -> int:
+    """Returns the number of states that constraints with `states` are padded to: a multiple of 32, as `padded_rows`.
+
+    >>> [padded_states(states) for states in (3, 33, 65, 130, 1000)]
+    [32, 64, 96, 192, 1024]
+    """
+    return padded_size(states, parts=2, least=32)
+
+
+def padded_edges(edges: int) -> int:
+    """Returns the number of edges of a state that constraints with `edges` are padded to; 0 stays 0.
+
+    >>> [padded_edges(edges) for edges in (0, 1, 4, 5, 10, 17, 1000)]
+    [0, 4, 4, 8, 12, 24, 1024]
+    """
+    return padded_size(edges, parts=2, least=4) if edges else 0

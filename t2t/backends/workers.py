@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from t2t.backends.cluster import ALONE, Cluster
 from t2t.errors import MachineError, UserError, one_line
-from t2t.training.cluster import ALONE, Cluster
-from t2t.training.step import UpdateStep
 
 
 class WorkerLostError(MachineError):
@@ -24,7 +23,7 @@ class WorkerLostError(MachineError):
 
 
 class Workers:
-    """The processes of a run; each engine has a subclass for the communication between several.
+    """The processes of a run; each backend has a subclass for the communication between several.
 
     All of them must call each method but `guard`, in the same order.
     """
@@ -72,11 +71,11 @@ class Workers:
         """Returns the value (JSON) that the chief passes; those of the others are not looked at."""
         return json.loads(self.exchange(json.dumps(value).encode())[0]) if self.are_several else value
 
-    def share(self, step: UpdateStep, begin: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
-        """Copies the chief's weights, optimizer state and averages to all; returns the chief's `begin` (JSON)."""
+    def share(self, variables: Sequence[Any], begin: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+        """Copies the chief's variables, of Keras or the backend, to all; returns the chief's `begin` (JSON)."""
         if not self.are_several:
             return begin
-        self._send_state(step)
+        self._send(variables)
         update, state = self.from_chief(begin)
         return update, state
 
@@ -101,8 +100,8 @@ class Workers:
         """Returns the numbers of several workers, (W, N) int64."""
         raise NotImplementedError
 
-    def _send_state(self, step: UpdateStep) -> None:
-        """Copies the chief's variables of a step to all workers."""
+    def _send(self, variables: Sequence[Any]) -> None:
+        """Copies the values of the chief's variables, in its first replica, to those of all workers."""
         raise NotImplementedError
 
     def _lost_message(self, error: Exception) -> str | None:

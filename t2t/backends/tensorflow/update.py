@@ -1,89 +1,103 @@
-"""An update under a `tf.distribute.Strategy`, see `t2t.training.step`.
+"""An update under a `tf.distribute.Strategy`, see `t2t.backends.update`.
 
 Legend: P numbers in all weights together, Q in all statistics together; a gradient is one vector until it is applied.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t.models.base import SequenceModel
+from t2t.backends.tensorflow.devices import StrategyDevices
+from t2t.backends.tensorflow.functions import ReplicaFunction
+from t2t.backends.tensorflow.weights import StatisticsUpdate, WeightUpdate
+from t2t.backends.update import (
+    NOISE_FALL,
+    Features,
+    LossFunction,
+    LossScale,
+    Update,
+    UpdateRules,
+    UpdateStats,
+    dropout_seed,
+    noise_seed,
+    updates_done,
+)
 from t2t.specs.constants import TARGETS
-from t2t.training.loss_scale import LossScale
-from t2t.training.seeds import dropout_seed, noise_seed
-from t2t.training.step import NOISE_FALL, Features, UpdateStats, UpdateStep, updates_done
-from t2t.training.tensorflow.distribute import own_replicas
-from t2t.training.tensorflow.local_gradient import LocalGradient
-from t2t.training.tensorflow.weight_update import StatisticsUpdate, WeightUpdate
+
+Tensors = dict[str, tf.Tensor]
 
 
-class TensorFlowStep(UpdateStep):
+class TensorFlowUpdate(Update):
     """Computes and applies updates under a strategy.
 
     Args:
-        model: built under the strategy's scope; of one problem or several.
+        loss: of a model that was built under the strategy's scope.
         optimizer: made under the strategy's scope.
-        strategy: a MirroredStrategy, or a MultiWorkerMirroredStrategy.
-        scale_loss: whether to scale the loss dynamically (float16).
-        reduction_dtype: type in which several replicas sum their gradients.
-        rules: see the base class.
+        devices: with a MirroredStrategy, or a MultiWorkerMirroredStrategy.
+        rules: how to compute updates.
     """
 
     def __init__(
         self,
-        model: SequenceModel,
+        loss: LossFunction,
         optimizer: keras.optimizers.Optimizer,
-        strategy: tf.distribute.Strategy,
-        *,
-        scale_loss: bool = False,
-        reduction_dtype: str = "float32",
-        **rules: Any,
+        devices: StrategyDevices,
+        rules: UpdateRules,
     ):
-        super().__init__(model, optimizer, **rules)
-        self.strategy, self.replicas, self.own = strategy, strategy.num_replicas_in_sync, own_replicas(strategy)
-        self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
-        self._weights = [variable.value for variable in self.trained]
-        self._fixed = [variable.value for variable in model.non_trainable_variables]
+        self._strategy, self._own, self._rules = devices.strategy, devices.own, rules
+        self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
+        values = [variable.value for variable in loss.variables]
+        self._weights, self._fixed = values[: len(loss.trained)], values[len(loss.trained) :]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
-        self._gradient = LocalGradient(model, self.objective, scale_loss, self.xla, self.adapters)
-        with strategy.scope():
-            optimizer.build(self.trained)
+        self._gradient = LocalGradient(loss, rules.scale_loss, rules.xla)
+        with self._strategy.scope():
+            optimizer.build(loss.trained)
             self.ema = [
                 tf.Variable(w.read_value(), trainable=False, name=w.name.split(":")[0] + "_ema")
-                for w in (self._weights if self._ema_decay else ())
+                for w in (self._weights if rules.ema_decay else ())
             ]
-            self.loss_scale = LossScale(scale_loss)
-        self._update = WeightUpdate(optimizer, strategy, self._weights, self.ema, self._weight_decay, self._ema_decay)
-        self._statistics = StatisticsUpdate(strategy, self._fixed)
-        self._sums = MicroBatchSums(strategy, sum(self._sizes))
+            self.loss_scale = LossScale(rules.scale_loss)
+        self._update = WeightUpdate(
+            optimizer, self._strategy, self._weights, self.ema, rules.weight_decay, rules.ema_decay
+        )
+        self._statistics = StatisticsUpdate(self._strategy, self._fixed)
+        self._sums = MicroBatchSums(self._strategy, sum(self._sizes))
         self._compiled: dict[tuple[str, str], Any] = {}
 
-    def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
+    def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
         """Does nothing: TensorFlow compiles programs when it first runs them."""
 
-    def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool, stops=False) -> UpdateStats:
+    def __call__(
+        self,
+        micro_batches: Sequence[Sequence[Features]],
+        update: int,
+        rate: float,
+        problem: str,
+        applies: bool,
+        stops: bool = False,
+    ) -> UpdateStats:
+        """See the base class."""
         # Not Python numbers: TensorFlow keeps a tensor of each one for the life of the process.
         with np.errstate(over="ignore"):  # saving checks that the weights are finite
-            rate = tf.constant(np.asarray(rate, np.float32))
+            rate_now = tf.constant(np.asarray(rate, np.float32))
         done = tf.constant(np.asarray(updates_done(update), np.int64))
-        settings = (tf.constant(applies), done, rate, tf.constant(float(stops)))
+        settings = (tf.constant(applies), done, rate_now, tf.constant(float(stops)))
         if len(micro_batches) == 1:
-            features, seeds = self._inputs(micro_batches[0], update, 0, problem)
+            features, seeds = self._inputs(micro_batches[0], update, 0)
             return self._function("whole", problem, features)(features, seeds, *settings)
         for index, batches in enumerate(micro_batches):
-            features, seeds = self._inputs(batches, update, index, problem)
+            features, seeds = self._inputs(batches, update, index)
             accumulate = self._function("accumulate", problem, features)
             self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
             accumulate(features, seeds)
         return self._function("apply", problem)(*settings)
 
-    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str):
-        batches = self.objective.prepare(batches, update, problem)
-        seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in self.own]
+    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
+        seeds = [tf.constant(dropout_seed(self._rules.run_seed, update, micro_batch, r)) for r in self._own]
         return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
 
     def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
@@ -95,7 +109,7 @@ class TensorFlowStep(UpdateStep):
                 self._update.trace(problem, self._gradient.reached(problem))
                 signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
-                    [tf.TensorSpec([2], tf.int64)] * len(self.own),
+                    [tf.TensorSpec([2], tf.int64)] * len(self._own),
                 ]
             if name != "accumulate":
                 signature += [tf.TensorSpec([], kind) for kind in (tf.bool, tf.int64, tf.float32, tf.float32)]
@@ -111,7 +125,7 @@ class TensorFlowStep(UpdateStep):
             reduced = self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))
             return self._apply(problem, applies, rate, *reduced)
 
-        return self._finish(problem, applies, rate, *self.strategy.run(replica))
+        return self._finish(problem, applies, rate, *self._strategy.run(replica))
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
@@ -120,7 +134,7 @@ class TensorFlowStep(UpdateStep):
             ):
                 total.assign_add(value)
 
-        self.strategy.run(replica)
+        self._strategy.run(replica)
 
     def _apply_sums(self, problem: str, applies, done, rate, stops) -> UpdateStats:
         def replica():
@@ -131,7 +145,7 @@ class TensorFlowStep(UpdateStep):
                     total.assign(tf.zeros_like(total))
             return self._apply(problem, applies, rate, *reduced)
 
-        return self._finish(problem, applies, rate, *self.strategy.run(replica))
+        return self._finish(problem, applies, rate, *self._strategy.run(replica))
 
     def _local_sums(self, problem: str, features, seeds):
         """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
@@ -148,11 +162,11 @@ class TensorFlowStep(UpdateStep):
     def _replica(self) -> int:
         """On one replica: its index in this process."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return int(tf.get_static_value(tf.convert_to_tensor(number))) - self.own.start
+        return int(tf.get_static_value(tf.convert_to_tensor(number))) - self._own.start
 
     def _variables_of(self, replica: int) -> list[tf.Variable]:
         """Returns the variables of a replica of this process, the trained ones first."""
-        local = self.strategy.experimental_local_results
+        local = self._strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
     def _reduce(self, problem: str, applies, done, stops, gradient_P, counts, *changes):
@@ -166,12 +180,12 @@ class TensorFlowStep(UpdateStep):
         loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
         loss_scale = self.loss_scale.value()
         scale = 1.0 / (tf.maximum(tokens, 1.0) * loss_scale)
-        if self._noise:
+        if self._rules.gradient_noise:
             gradient_P, scale = gradient_P * scale + self._noise_like(problem, done), 1.0
         norm = tf.linalg.global_norm([gradient_P]) * scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
-        if self._clip:
-            scale = scale * tf.minimum(self._clip / norm, 1.0)
+        if self._rules.clip_grad_norm:
+            scale = scale * tf.minimum(self._rules.clip_grad_norm / norm, 1.0)
         # One pass over the gradient: one factor for the mean, loss scale and clipping, and 0 if it is not applied.
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
         means = [
@@ -185,10 +199,10 @@ class TensorFlowStep(UpdateStep):
 
         Its variance falls with the updates of the run, of which `done`, () int64, came before; see `NOISE_FALL`.
         """
-        deviation = self._noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
+        deviation = self._rules.gradient_noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
         reached = set(self._gradient.reached(problem))
         noise = [
-            tf.random.stateless_normal([size], tf.stack([noise_seed(self._run_seed, index), done]))
+            tf.random.stateless_normal([size], tf.stack([noise_seed(self._rules.run_seed, index), done]))
             if index in reached
             else tf.zeros([size])
             for index, size in enumerate(self._sizes)
@@ -203,12 +217,88 @@ class TensorFlowStep(UpdateStep):
 
     def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
         """Across replicas: applies and counts what the replicas do not do themselves."""
-        stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
-        with self.strategy.scope():
+        stats = UpdateStats(*(self._strategy.experimental_local_results(x)[0] for x in stats))
+        with self._strategy.scope():
             self._update.across(problem, gradients, stats.finite & applies, rate)
             self._statistics.across(self._gradient.statistics(problem), changes)
             self.loss_scale.update(stats.finite, applies)
         return stats
+
+
+class LocalGradient:
+    """Sums of losses, their gradients and changes of statistics, which each replica computes with its own weights.
+
+    Args:
+        loss: of a model that was created within the scope of a strategy or without.
+        scales_loss: whether the loss is scaled, so that float16 gradients neither overflow nor vanish.
+        xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
+    """
+
+    def __init__(self, loss: LossFunction, scales_loss: bool = False, xla: bool = False):
+        self._loss, self._trained = loss, len(loss.trained)
+        self._scales_loss, self._xla = scales_loss, xla
+        self._functions: dict[str, ReplicaFunction] = {}
+        self._reached: dict[str, list[int]] = {}
+        self._assigned: dict[str, list[int]] = {}
+
+    def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
+        """Traces the function of a problem ("" if the model has one); `features` determine only ranks and dtypes."""
+        if problem in self._functions:
+            return
+
+        def local_gradient(*arguments):  # XLA names its programs after the function
+            return self._compute(problem, *arguments)
+
+        of_any_size = {
+            name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
+        }
+        arguments: tuple[Any, ...] = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
+        if self._scales_loss:  # else it would be a constant, for which TensorFlow copies the function at each call
+            arguments += (tf.TensorSpec([], tf.float32),)
+        self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
+
+    def reached(self, problem: str) -> list[int]:
+        """Returns the indices of the trained variables that a problem's loss depends on."""
+        return self._reached[problem]
+
+    def statistics(self, problem: str) -> list[int]:
+        """Returns the indices, among the untrained variables, of those that a problem's forward pass assigns."""
+        return self._assigned[problem]
+
+    def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
+        """Returns the gradient (P,) of `scale` times the objective, the loss sum, the tokens, and changes.
+
+        The changes are what the forward pass adds to the statistics, times the tokens: a list of one (Q,) float32
+        tensor, or an empty list without statistics.
+
+        Args:
+            problem: of the batch; must have been traced.
+            variables: of this replica, the trained ones first.
+            features: the batch.
+            seed: (2,) int64, of the dropout masks.
+            scale: () float32.
+        """
+        return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))
+
+    def _compute(self, problem: str, variables, features, seed, scale=1.0):
+        values = [variable.read_value() for variable in variables]
+        # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
+        padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
+        trained = values[: self._trained]
+        with tf.GradientTape() as tape:
+            tape.watch(trained)
+            found = self._loss(problem, values, features, seed)
+            scaled = found.loss.minimized * (scale / padded)
+        gradients = tape.gradient(scaled, trained)
+        self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
+        self._assigned[problem] = [number - self._trained for number in found.statistics]
+        changes = [tf.reshape(after - before, [-1]) for before, after in found.statistics.values()]
+        flat = [
+            tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
+            for weight, gradient in zip(trained, gradients, strict=True)
+        ]
+        changes = [tf.concat(changes, axis=0) * found.loss.tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, found.loss.loss_sum, found.loss.tokens, changes
 
 
 class MicroBatchSums:

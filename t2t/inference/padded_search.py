@@ -1,4 +1,4 @@
-"""Searches batches on JAX, each to its end by programs of fixed sizes.
+"""Searches batches, each to its end, by programs of fixed sizes, for JAX.
 
 Legend: B sentences of a batch as it is padded, S source length, N = B * K rows, P prefix length, T room for tokens,
 V vocabulary, C tokens that are candidates of any sentence of the batch.
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from t2t.backends.choice import backend
+from t2t.backends.jax.functions import Program
+from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.data.batching import pad_to
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, number_arrays
 from t2t.inference.engine import BatchHypotheses, Constraints
-from t2t.inference.jax.programs import Program
-from t2t.inference.jax.sizes import padded_edges, padded_length, padded_rows, padded_states
 from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.search_batch import SearchState, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
@@ -34,28 +35,18 @@ SMALLEST = 8
 """Batches of at most this many sentences do not shrink."""
 
 
-class JaxBatchSearch(BatchSearch):
-    """Searches on JAX.
+class PaddedSearch(BatchSearch):
+    """Searches by programs of fixed sizes.
 
     Batches are padded to one of a few sizes, and caches have room for the longest output from the start, so that there
     are few programs. Sentences that are only padding have room for one token.
-
-    Args:
-        shrinks: whether a few unfinished sentences continue as a smaller batch, see `SHRINKS_TO`.
-        others: see the base class.
     """
 
     def __init__(
-        self,
-        model: SequenceModel,
-        settings: SearchSettings,
-        extra_length: int,
-        shortlist: Shortlist | None = None,
-        *,
-        shrinks: bool,
+        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
     ):
         super().__init__(model, settings, extra_length, shortlist)
-        self._shrinks = shrinks
+        self._shrinks = not backend().on_accelerators()
         self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
         self._advance = Program(model, self._search_until, "a search")
         self._select = Program(model, select_from_batch, "the choice of sentences")
@@ -166,7 +157,7 @@ class JaxBatchSearch(BatchSearch):
             limited = _padded_tables(constraints.select(indices))
         room = self._room(inputs, is_sequence, begun, constraints)
         state = self._start(
-            inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), _numbers(self._settings.numbers),
+            inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), number_arrays(self._settings.numbers),
             np.int32(self._extra_length), candidates, begun, limited, room, np.int32(count),
         )  # fmt: skip
         prefix = begun[0] if begun else inputs if not self._has_inputs else None
@@ -219,10 +210,3 @@ def _padded_tables(constraints: BatchConstraints) -> BatchConstraints:
         return constraints
     widths = (padded_edges(table.shape[1]) for table in (automaton.edge_ids, automaton.phrase_ids))
     return constraints._replace(automaton=automaton.padded(padded_states(len(automaton.ids_before_end)), *widths))
-
-
-def _numbers(numbers: SearchNumbers) -> SearchNumbers:
-    """Returns the numbers as arrays; those too large for float32 become infinity."""
-    with np.errstate(over="ignore"):
-        dtypes = SearchNumbers(np.float32, np.float32, np.int32, np.float32, np.uint32)
-        return SearchNumbers(*(np.asarray(value, dtype) for value, dtype in zip(numbers, dtypes, strict=True)))
