@@ -22,7 +22,7 @@ from benchmarks.harness.weights import export
 from benchmarks.peers import DECODING
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.export.formats import relative_difference
+from t2t.formats.parity import relative_difference
 
 WORK = "decoding"
 ENGINE = f"{OURS}_ctranslate2"

@@ -20,15 +20,14 @@ from benchmarks.harness.flags import peers_home
 from benchmarks.harness.processes import Conditions, Side, run
 from benchmarks.known_answers import Row, print_table
 from benchmarks.peers import ENVIRONMENTS
-from t2t.export.huggingface.model import HuggingFaceExport
-from t2t.export.job import ExportJob, Trial
-from t2t.export.parity import ParityError
-from t2t.importing.formats import ImportRequest
-from t2t.importing.run import import_run
+from t2t.formats.exporter import ExportJob, Trial
+from t2t.formats.huggingface.write import HuggingFaceExport
+from t2t.formats.parity import ParityError
 from t2t.inference.translator import Translator
 from t2t.problems.source import Source
+from t2t.runs.importing import import_run
 from t2t.runs.loading import LoadedRun, load
-from t2t.runs.names import get_problem
+from t2t.runs.names import get_problem, request_import
 
 TAG = ">>deu<<"
 SENTINEL = "<extra_id_3>"
@@ -121,7 +120,7 @@ def compare_with_marian(options: Mapping[str, Any], folder: Path, home: Path, li
     job = {"folder": str(model_dir), **SIZES, **SEARCH, **options, "sources": texts}
     side = Side("marian_import", interpreter_of(ENVIRONMENTS["marian"], home), "benchmarks.peers.marian_import")
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
-    import_run(ImportRequest(format="marian", model_dir=model_dir, output_dir=folder / "run"))
+    import_run(request_import(format="marian", model_dir=model_dir, output_dir=folder / "run"))
     found = load(str(folder / "run")).translator().translate(texts, beam_size=1, alpha=0.0, extra_length=100)
     # Each side truncates outputs without an end at a different length.
     pairs_of = [(theirs_of.strip(), best[0].text) for theirs_of, best in zip(theirs["greedy"], found, strict=True)]
@@ -138,7 +137,7 @@ def compare_tokens(case: TokenCase, folder: Path, home: Path, lines: int) -> Ite
     job = {"folder": str(model_dir), **SIZES, **SEARCH, **texts, **case.options}
     side = Side(case.module, interpreter_of(ENVIRONMENTS[case.environment], home), f"benchmarks.peers.{case.module}")
     theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
-    import_run(ImportRequest(format=case.format, model_dir=model_dir, output_dir=folder / "run"))
+    import_run(request_import(format=case.format, model_dir=model_dir, output_dir=folder / "run"))
     loaded = load(str(folder / "run"))
     encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
     ids = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
@@ -342,7 +341,7 @@ def _agreement(check: str, expected: Sequence[Any], found: Sequence[Any]) -> Row
 
 
 def _import(case: Case, model_dir: Path, output_dir: Path) -> LoadedRun:
-    import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=output_dir, **case.languages))
+    import_run(request_import(format="huggingface", model_dir=model_dir, output_dir=output_dir, **case.languages))
     return load(str(output_dir))
 
 

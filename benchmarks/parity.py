@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError, one_line
-from t2t.export.exporting import export
-from t2t.export.formats import FLOAT32, FORMATS
-from t2t.export.graph_script import CONFIG, Model
-from t2t.export.job import ExportJob
-from t2t.export.made_inputs import make_inputs
-from t2t.export.parity import GREEDY
 from t2t.files.lines import read_lines
+from t2t.formats.exporter import GREEDY, ExportJob
+from t2t.formats.exporting import export
+from t2t.formats.graph_script import CONFIG, Model
+from t2t.formats.made_inputs import make_inputs
+from t2t.formats.parity import FLOAT32
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
@@ -27,7 +26,7 @@ from t2t.models.base import SequenceModel
 from t2t.problems.array_inputs import Image2Class, Speech2Text
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
-from t2t.registry import MODELS
+from t2t.registry import EXPORTERS, MODELS
 from t2t.runs.trained_api import load
 from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
@@ -105,7 +104,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks parity", description=__doc__)
     parser.add_argument("--models", default=",".join(MODELS.names()), help="model names; default: all")
     parser.add_argument("--problems", default=",".join(PROBLEMS), help="problem names; default: all that fit a model")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="formats, such as onnx,litert,litert:int8")
+    parser.add_argument("--formats", default=",".join(EXPORTERS.names()), help="such as onnx,litert,litert:int8")
     parser.add_argument("--lines", type=int, default=20, help="number of inputs for each comparison")
     parser.add_argument("--run", help="directory of a trained run, instead of small models of random weights")
     parser.add_argument("--file", type=Path, help="file with input lines for the run")

@@ -36,6 +36,12 @@ def examples_of(reader, *features):
     return list(zip(*columns, strict=True))
 
 
+def rows_of(batch):
+    """Returns the examples of a batch as tuples of lists without their padding; empty rows are left out."""
+    rows = zip(*(batch[name] for name in sorted(batch)), strict=True)
+    return [example for row in rows if any(example := tuple(ids[ids > 0].tolist() for ids in row))]
+
+
 def same_arrays(one, other):
     """Returns whether two batches have the same features, with the same values of the same types."""
     return one.keys() == other.keys() and all(

@@ -11,9 +11,10 @@ import numpy as np
 
 from benchmarks.known_answers import Row
 from t2t.checkpoints.store import CheckpointStore
-from t2t.importing.formats import ImportRequest
-from t2t.importing.run import ImportReport, import_run
+from t2t.formats.importer import TENSOR2TENSOR
+from t2t.runs.importing import ImportReport, import_run
 from t2t.runs.loading import load
+from t2t.runs.names import request_import
 from t2t.training.schedules import learning_rate
 
 CHECKPOINT = "t2t_oracle/transformer_test_ckpt"
@@ -26,8 +27,8 @@ TABLE_ROWS = 32
 def check(data: Path) -> list[Row]:
     """Imports the checkpoint into a temporary folder and compares."""
     with tempfile.TemporaryDirectory() as folder:
-        request = ImportRequest(
-            model_dir=data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
+        request = request_import(
+            TENSOR2TENSOR, data / CHECKPOINT, vocab_file=data / VOCABULARY, output_dir=Path(folder) / "run"
         )
         report = import_run(request)
         loaded = load(request.output_dir)

@@ -1,5 +1,6 @@
 """`t2t-avg-all`: averages checkpoints of a run into one."""
 
+import logging
 import re
 
 from absl import flags
@@ -7,11 +8,14 @@ from absl import flags
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
 from t2t.checkpoints.names import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags, define_alias
+from t2t.cli.common import command, command_flags
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import open_run
+from t2t.cli.tensor2tensor import AVERAGE_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.paths import with_addresses
+
+log = logging.getLogger("t2t")
 
 DEFAULT_COUNT = 5
 _NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+|:[0-9]{{1,9}})?|{AVERAGED}(-[A-Za-z0-9]+)*")
@@ -31,7 +35,7 @@ Averages the weights of several checkpoints, variable by variable, into a checkp
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, the --output_dir of t2t-trainer.")
-        define_alias("model_dir", "output_dir", flag_values=values)
+        define.string("model_dir", "", "The same, in place of --output_dir.")
     with flag_group(values, "Average") as define:
         define.integer(
             "n", None, f"Averages the last N checkpoints, or all if there are fewer; unset: {DEFAULT_COUNT}."
@@ -42,6 +46,7 @@ def build_flags(values: flags.FlagValues) -> None:
             "Checkpoints to average: steps, best, best:5 for the best 5, latest or averaged-...; 100,200,best.",
         )
         define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; an existing one is replaced.")
+    define_unused_flags(values, AVERAGE_FLAGS)
 
 
 @command(build_flags, USAGE)
@@ -49,7 +54,12 @@ def main(values: flags.FlagValues) -> int:
     count, asked = values.n, values.checkpoints
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
-    store = CheckpointStore(open_run(values.output_dir).checkpoints_folder)
+    if values.model_dir and values.output_dir not in ("", values.model_dir):
+        log.warning(
+            "--output_dir=%s has no effect with --model_dir: the mean stays in the run, where --checkpoint=%s finds it",
+            values.output_dir, values.name,
+        )  # fmt: skip
+    store = CheckpointStore(open_run(values.model_dir or values.output_dir).checkpoints_folder)
     chosen = _parse_checkpoints(store, asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
     folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"

@@ -54,6 +54,7 @@ _INSTEAD = {
     "identity_output": "outputs are text",
     "eos_penalty": "see --eos_penalty",
     "min_length_ratio": "use --min_output_length",
+    "multiproblem_task_id": "one of the problems of a run is named by --problem",
 }
 """Refused name -> advice for the error message."""
 

@@ -7,6 +7,7 @@ from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
 from t2t.cli.help import DATA, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
 from t2t.cli.search_flags import define_search_flags
+from t2t.cli.tensor2tensor import DISTILL_FLAGS, RUN_FLAGS, define_unused_flags
 from t2t.runs.run_checks import check_distillation, select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
@@ -35,6 +36,7 @@ def build_flags(values: flags.FlagValues) -> None:
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_device_flags(values)
+    define_unused_flags(values, {**DISTILL_FLAGS, **RUN_FLAGS})
 
 
 @command(build_flags, USAGE)

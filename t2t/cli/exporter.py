@@ -12,11 +12,13 @@ from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
 from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.export.formats import FLOAT32, FORMATS, OTHER_INPUTS, PROMISES, check_request, describe_quantizations
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path, with_addresses
 from t2t.files.remote.mirror import is_mirrored
 from t2t.files.zoo import is_in_zoo
+from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, check_request, describe_quantizations
+from t2t.formats.parity import FLOAT32, PROMISES
+from t2t.registry import EXPORTERS
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import prepare_framework
@@ -51,7 +53,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("export_dir", "", "Folder to create; it must not exist. Empty for <output_dir>/export/1, or "
                       "the next free number.")  # fmt: skip
 
-        define.enum("format", "saved_model", list(FORMATS), "What to make.")
+        define.string("format", SAVED_MODEL, f"What to make: {', '.join(EXPORTERS.names())}, or the name of a "
+                      f"plug-in's exporter.")  # fmt: skip
         define.enum("quantization", FLOAT32, tuple(PROMISES), f"Number type of stored weights and matrix products; "
                     f"{describe_quantizations()}.")  # fmt: skip
         define.integer("n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1)

@@ -8,10 +8,11 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags, define_alias, is_given
 from t2t.cli.help import flag_group
 from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path, with_addresses
-from t2t.importing.formats import FORMATS, TENSOR2TENSOR, ImportFormat, ImportRequest
-from t2t.runs.names import get_text_problem
+from t2t.formats.importer import TENSOR2TENSOR, ImportRequest, Reads, read_by
+from t2t.registry import IMPORTERS
+from t2t.runs.names import request_import
 from t2t.runs.startup import prepare_framework
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -33,7 +34,8 @@ A run of Tensor2Tensor (hparams.json, model.ckpt-*) needs its vocabulary file:
 @command_flags
 def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, "Import") as define:
-        define.enum("from", TENSOR2TENSOR, list(FORMATS), "Format of the model.")
+        define.string("from", TENSOR2TENSOR, f"Format of the model: {', '.join(IMPORTERS.names())}, or the name of a "
+                      f"plug-in's importer.")  # fmt: skip
         define.string("model_dir", "", "Folder of the model.")
         define_alias("t2t_dir", "model_dir", flag_values=values)
         define.string("output_dir", "", "Folder of the run to make.")
@@ -58,17 +60,23 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
-    request = _request(values, FORMATS[values["from"].value])
+    request = _request(values)
     prepare_framework()
-    from t2t.importing.run import import_run
+    from t2t.runs.importing import import_run
 
     report = import_run(request)
     print(*report.lines(), with_addresses(f"imported into {request.output_dir}"), sep="\n")
     return 0
 
 
-def _request(values: flags.FlagValues, form: ImportFormat) -> ImportRequest:
+def _request(values: flags.FlagValues) -> ImportRequest:
     """Returns the request; raises UserError for all mistakes that can be found before TensorFlow loads."""
+    if (name := values["from"].value) not in IMPORTERS:
+        raise UnknownNameError(
+            f"--from={name}: there is no such importer; ask for one of {', '.join(IMPORTERS.names())}; "
+            f"{IMPORTERS.plugin_hint}"
+        )
+    form = read_by(name)
     _check_given(values, form)
     model_dir, output_dir = local_path(values.model_dir), local_path(values.output_dir)
     if not model_dir.is_dir():
@@ -77,19 +85,17 @@ def _request(values: flags.FlagValues, form: ImportFormat) -> ImportRequest:
         read_vocabulary(values.vocab_file)
     if RunDir.exists(output_dir):
         raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
-    if values.problem:
-        get_text_problem(values.problem)
-    return ImportRequest(
+    return request_import(
         format=values["from"].value,
         model_dir=model_dir,
         output_dir=output_dir,
         problem=values.problem,
+        source_language=values.source_language,
+        target_language=values.target_language,
         vocab_file=local_path(values.vocab_file) if values.vocab_file else None,
         sentencepiece_models=_sentencepiece_models(values.sentencepiece_model),
         step=values.step,
         target_space_id=values.target_space_id,
-        source_language=values.source_language,
-        target_language=values.target_language,
     )
 
 
@@ -103,13 +109,13 @@ def _sentencepiece_models(given: str) -> tuple[Path, ...]:
     return paths
 
 
-def _check_given(values: flags.FlagValues, form: ImportFormat) -> None:
+def _check_given(values: flags.FlagValues, form: Reads) -> None:
     """Raises UserError for flags that are missing, or that only other formats read."""
     missing = [name for name in ("model_dir", *form.needs, "output_dir") if not values[name].value]
     if missing:
         used = "" if is_given(values["from"]) else f", for --from={values['from'].value}, which is used unless given"
         raise UserError(f"{', '.join('--' + name for name in missing)}: not given{used}; see --help")
-    others = {name for other in FORMATS.values() for name in (*other.needs, *other.takes)}
+    others = {name for other in map(read_by, IMPORTERS.names()) for name in (*other.needs, *other.takes)}
     for name in sorted(others - {*form.needs, *form.takes}):
         if values[name].present:
             raise UserError(f"--{name}: --from={values['from'].value} does not read it; leave it out")

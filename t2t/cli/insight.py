@@ -17,11 +17,12 @@ from t2t.cli.decoding_flags import languages_of
 from t2t.cli.help import RUN, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
 from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
+from t2t.cli.tensor2tensor import INSIGHT_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.export.formats import is_export
 from t2t.files.output import check_output
 from t2t.files.paths import address_of, local_path
 from t2t.files.zoo import PREFIX, zoo_runs
+from t2t.formats.exporter import is_export
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
@@ -62,6 +63,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.integer("port", 8600, "Port to listen on; 0 for any free one.", 0, 65535)
         define.boolean("ends_with_input", False, "Ends when standard input ends; t2t-trainer --studio uses it.")
         define.string("plot", "", "Only draws the training curves of the runs into this PNG file.")
+    define_unused_flags(values, INSIGHT_FLAGS)
 
 
 @command(build_flags, USAGE, positional=("runs",))

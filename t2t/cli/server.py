@@ -28,8 +28,8 @@ from t2t.cli.plugin_flags import define_usr_dir_flag
 from t2t.cli.run_flags import NO_RUN, check_run_loadable, load_run, load_runs, open_run, split_folders
 from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
-from t2t.export.formats import is_export
 from t2t.files.paths import local_path
+from t2t.formats.exporter import is_export
 from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
 from t2t.runs.startup import prepare_framework, quietly
 

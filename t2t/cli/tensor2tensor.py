@@ -24,7 +24,7 @@ class UnusedFlag:
     advice: str
     """What happens or what to do instead."""
     neutral: str = ""
-    """Tensor2Tensor's default, which needs neither warning nor error; `false` makes the flag boolean."""
+    """Tensor2Tensor's default, which needs neither warning nor error; `false` and `true` make the flag boolean."""
     refused: bool = False
     """Whether other values are an error."""
 
@@ -60,6 +60,8 @@ RUN_FLAGS: Mapping[str, UnusedFlag] = {
     "cloud_skip_confirmation": _off(_NO_CLOUD),
     "cloud_mlengine": _off(_NO_CLOUD),
     "cloud_mlengine_master_type": UnusedFlag(_NO_CLOUD),
+    "tpu_job_name": UnusedFlag(_NO_TPU),
+    "use_guarantee_const_getter": _off(_NO_TPU),
     "job_dir": UnusedFlag("the run lies in --output_dir"),
     "autotune": _off(_SEARCH, refused=True),
     "autotune_objective": UnusedFlag(_SEARCH),
@@ -135,8 +137,9 @@ RUN_FLAGS: Mapping[str, UnusedFlag] = {
     "decode_in_memory": _off("outputs are written while a file is decoded"),
     "keep_timestamp": _off("the output has the time at which it was written"),
     "export_saved_model": _off("a run is exported by t2t-exporter"),
+    "export_saved_model_api_version": UnusedFlag("there is one format; a run is exported by t2t-exporter", "1"),
     "export_as_tfhub": _off("t2t-exporter makes a SavedModel, which TensorFlow Hub also loads", refused=True),
-    "as_text": UnusedFlag("a SavedModel is written in binary form"),
+    "as_text": UnusedFlag("a SavedModel is written in binary form", "true"),
 }
 """Unused flags of t2t-trainer, t2t-decoder, t2t-eval and t2t-exporter."""
 
@@ -157,6 +160,25 @@ BLEU_FLAGS: Mapping[str, UnusedFlag] = {
 }
 """Unused flags of t2t-bleu."""
 
+AVERAGE_FLAGS: Mapping[str, UnusedFlag] = {
+    "min_steps": UnusedFlag("the last checkpoints are averaged, or those in --checkpoints", "0"),
+    "wait_minutes": UnusedFlag("the checkpoints that exist are averaged, none is waited for", "0"),
+}
+"""Unused flags of t2t-avg-all."""
+
+DISTILL_FLAGS: Mapping[str, UnusedFlag] = {
+    "teacher_dir": UnusedFlag("the run of the teacher is --output_dir, its outputs --distilled_data_dir", refused=True),
+    "student_dir": UnusedFlag("t2t-trainer trains the student, with --distilled_data_dir as --data_dir", refused=True),
+    "skip_teacher_training": _off("the teacher is a run of t2t-trainer, --output_dir"),
+}
+"""Unused flags of t2t-distill, which writes the outputs of a teacher."""
+
+INSIGHT_FLAGS: Mapping[str, UnusedFlag] = {
+    "configuration": UnusedFlag("runs are named by themselves: t2t-insight RUN RUN", refused=True),
+    "static_path": UnusedFlag("the pages come with t2t"),
+}
+"""Unused flags of t2t-insights-server, which is t2t-insight here."""
+
 TRANSLATE_ALL_FLAGS: Mapping[str, UnusedFlag] = {
     "decoder_command": UnusedFlag("the checkpoints are decoded in one process", "t2t-decoder {params}"),
     "data_dir": UnusedFlag("the run holds its vocabulary"),
@@ -173,13 +195,16 @@ QUERY_FLAGS: Mapping[str, UnusedFlag] = {
 """Unused flags of t2t-query-server."""
 
 
+_BOOLEAN = ("false", "true")
+
+
 def define_unused_flags(values: flags.FlagValues, unused: Mapping[str, UnusedFlag]) -> None:
     """Defines flags without an effect, except those that the command already has; call it last."""
     for name, flag in unused.items():
         if name in values:
             continue
-        if flag.neutral == "false":
-            flags.DEFINE_boolean(name, False, flag.advice, flag_values=values)
+        if flag.neutral in _BOOLEAN:
+            flags.DEFINE_boolean(name, flag.neutral == "true", flag.advice, flag_values=values)
         else:
             flags.DEFINE_string(name, None, flag.advice, flag_values=values)
         values[name].unused = flag
@@ -201,8 +226,9 @@ def answer_unused_flags(values: flags.FlagValues) -> None:
         unused = getattr(flag, "unused", None)
         if unused is None or flag.name != name or not flag.present or _asks_nothing(flag.value, unused.neutral):
             continue
-        value = "" if unused.neutral == "false" else f"={one_line(without_surrogates(flag.value))}"
-        given = f"--{name}{value}"
+        given = f"--{name}={one_line(without_surrogates(str(flag.value)))}"
+        if unused.neutral in _BOOLEAN:
+            given = f"--{name}" if flag.value else f"--no{name}"
         if unused.refused:
             raise UserError(f"{given}: not supported; {unused.advice}; leave it out")
         log.warning("%s has no effect; %s", given, unused.advice)

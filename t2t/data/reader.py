@@ -207,3 +207,30 @@ class TaggedReader(SplitReader):
         for place, token_id in enumerate(self._behind):
             marked[start_N + first + lengths + place] = token_id
         return marked, widened
+
+
+class CutReader(SplitReader):
+    """A split in which each sequence of some stored features is cut to a length, where need be without its end.
+
+    Args:
+        reader: of the split.
+        most: stored name to the most items that are kept.
+    """
+
+    def __init__(self, reader: SplitReader, most: Mapping[str, int]):
+        vars(self).update(vars(reader))  # the same files and what they hold
+        self._uncut, self._most = reader, most
+        self.longest = {name: min(longest, most.get(name, longest)) for name, longest in reader.longest.items()}
+
+    def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
+        """Returns the lengths, (N,) int32, of the examples at `indices`, or of all."""
+        lengths = self._uncut.lengths(feature, indices)
+        return np.minimum(lengths, self._most[feature], dtype=np.int32) if feature in self._most else lengths
+
+    def read(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray]:
+        """Reads examples, see `SplitReader.read`."""
+        values, lengths = self._uncut.read(indices, feature)
+        if feature not in self._most:
+            return values, lengths
+        position = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return values[position < self._most[feature]], np.minimum(lengths, self._most[feature], dtype=np.int32)

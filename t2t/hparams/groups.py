@@ -222,6 +222,13 @@ class BatchHParams:
         0, "With fixed_shapes, lengths are multiples of this, at most max_length; 0 = 8 with xla, which suits GPUs, "
         "else 1.", minimum=0,
     )  # fmt: skip
+    max_input_seq_length: int = param(
+        0, "Ids of a text at the input that training and its evaluation read, as in Tensor2Tensor: the rest is cut "
+        "off, with the end of sequence. 0 = all.", minimum=0,
+    )  # fmt: skip
+    max_target_seq_length: int = param(
+        0, "The same at the output. Outputs that are longer then often have no end.", minimum=0,
+    )  # fmt: skip
     packed_length: int = param(
         0, "Length of rows, in ids, into which several training examples are packed; they do not attend to each other. "
         "At least the longest example; 0 = one example per row.", minimum=0,

@@ -2,14 +2,18 @@
 
 from t2t.registry.entry import Entry, RegistrationError, snake_case
 from t2t.registry.registries import (
+    EXPORTERS,
     HPARAMS,
     HPARAMS_RANGES,
+    IMPORTERS,
     METRICS,
     MODALITIES,
     MODELS,
     PROBLEMS,
     REGISTRIES,
+    register_exporter,
     register_hparams,
+    register_importer,
     register_metric,
     register_modality,
     register_model,
@@ -20,8 +24,10 @@ from t2t.registry.registry import Registry
 from t2t.registry.source import read_registrations
 
 __all__ = [
+    "EXPORTERS",
     "HPARAMS",
     "HPARAMS_RANGES",
+    "IMPORTERS",
     "METRICS",
     "MODALITIES",
     "MODELS",
@@ -31,7 +37,9 @@ __all__ = [
     "RegistrationError",
     "Registry",
     "read_registrations",
+    "register_exporter",
     "register_hparams",
+    "register_importer",
     "register_metric",
     "register_modality",
     "register_model",

@@ -43,7 +43,9 @@ MODALITIES: Registry[Any] = Registry(
     read_source=True,
 )
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
-REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS)
+EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
+IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, HPARAMS_RANGES, MODALITIES, METRICS, EXPORTERS, IMPORTERS)
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register
@@ -51,3 +53,5 @@ register_hparams = HPARAMS.register
 register_ranged_hparams = HPARAMS_RANGES.register
 register_modality = MODALITIES.register
 register_metric = METRICS.register
+register_exporter = EXPORTERS.register
+register_importer = IMPORTERS.register

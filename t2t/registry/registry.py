@@ -31,7 +31,7 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the names are called in messages, e.g. `problem`.
-        package: dotted name of the package whose modules register the built-ins.
+        package: dotted name of the module, or of the package whose modules register the built-ins.
         bases: dotted names of classes from one of which a registered class must derive; empty if functions are
             registered; None to allow any object.
         read_source: list built-ins by reading their source, because importing them is slow.
@@ -269,15 +269,17 @@ class Registry(Generic[T]):
         assert spec is not None, f"{top} is a package"
         assert spec.submodule_search_locations, f"{top} is a package"
         folder = Path(spec.submodule_search_locations[0], *rest)  # not imported, nor its parents: that may be slow
+        files = {package: folder.with_suffix(".py")} if not folder.is_dir() else {}
         for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
-            dotted = f"{package}.{module.name}"
-            if dotted in self._packages:
+            file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
+            files[f"{package}.{module.name}"] = folder / file
+        for dotted, path in files.items():
+            if dotted in self._packages and dotted != package:
                 continue
             if not read_source or dotted in sys.modules:
                 importlib.import_module(dotted)
-                continue
-            file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
-            self.announce(read_registrations(folder / file, f"register_{self.kind}", dotted))
+            else:
+                self.announce(read_registrations(path, f"register_{self.kind}", dotted))
 
 
 def _caller() -> str:

@@ -15,6 +15,7 @@ from t2t.inference.translator import Translator
 from t2t.metrics import Score
 from t2t.models.base import SequenceModel
 from t2t.runs.data import OpenData, check_split
+from t2t.runs.split_batches import cut_reader
 from t2t.runs.split_decoding import decodes, first_examples
 
 log = logging.getLogger("t2t")
@@ -67,7 +68,7 @@ def build_evaluator(
     check_split(data, split)
     examples = first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
-        data.readers[split], hparams.batch_size, columns=data.problem.columns, limit=len(examples),
+        cut_reader(data, split, hparams), hparams.batch_size, columns=data.problem.columns, limit=len(examples),
         max_length=max_sequence_ids(model, hparams), ladder_step=1.0, masking=data.problem.masking(),
     )  # fmt: skip
     if batches.shortened:

@@ -8,14 +8,13 @@ from typing import Any
 
 from t2t.backends.choice import check_tensorflow
 from t2t.errors import UserError
-from t2t.export.exporting import export
-from t2t.export.formats import OTHER_INPUTS, SAVED_MODEL
-from t2t.export.job import ExportJob
-from t2t.export.made_inputs import SEED, make_inputs
-from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
+from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, ExportJob
+from t2t.formats.exporting import export
+from t2t.formats.made_inputs import SEED, make_inputs
+from t2t.formats.parity import Parity
 from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.split_examples import SplitExamples
@@ -38,7 +37,7 @@ def export_run(
     parity_lines: int,
     data_dir: str,
 ) -> dict[str, Parity]:
-    """Exports a run; see `t2t.export_model` for the arguments and `t2t.export.exporting.export` for the rest."""
+    """Exports a run; see `t2t.export_model` for the arguments and `t2t.formats.exporting.export` for the rest."""
     check_tensorflow("exports are made by TensorFlow")
     if loaded.hparams.shortlist:
         raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")

@@ -4,7 +4,17 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t.hparams.base import HParams
-from t2t.registry import HPARAMS, HPARAMS_RANGES, METRICS, MODALITIES, MODELS, PROBLEMS, Entry
+from t2t.registry import (
+    EXPORTERS,
+    HPARAMS,
+    HPARAMS_RANGES,
+    IMPORTERS,
+    METRICS,
+    MODALITIES,
+    MODELS,
+    PROBLEMS,
+    Entry,
+)
 from t2t.runs.names import get_hparams
 
 _MANY = 8
@@ -21,7 +31,7 @@ def registry_listing(containing: str = "") -> str:
     lines = []
     kinds = {
         "Models": MODELS, "HParams": HPARAMS, "HParams ranges": HPARAMS_RANGES, "Modalities": MODALITIES,
-        "Metrics": METRICS, "Problems": PROBLEMS,
+        "Metrics": METRICS, "Exporters": EXPORTERS, "Importers": IMPORTERS, "Problems": PROBLEMS,
     }  # fmt: skip
     for title, registry in kinds.items():
         rows = [(entry.name, entry.summary) for entry in registry.entries(containing)]

@@ -4,9 +4,11 @@ import dataclasses
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t.errors import UnknownNameError, UserError
+from t2t.formats.importer import ImportRequest, read_by
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import MixtureHParams
 from t2t.hparams.override import assigned_names
@@ -199,6 +201,19 @@ def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Pro
     if not free_texts(problem.stored):
         raise UserError(f"--problem={name}: it is no problem of text; name one, e.g. text2text_files")
     return problem
+
+
+def request_import(
+    format: str, model_dir: Path, problem: str = "", source_language: str = "", target_language: str = "", **more: Any
+) -> ImportRequest:
+    """Returns the request for an import: with the named problem, or else the one that the model's folder names.
+
+    Languages are options of the problem; `more` are further fields of the request. Raises as `get_text_problem`.
+    """
+    languages = {"source_language": source_language, "target_language": target_language}
+    given = {name: language for name, language in languages.items() if language}
+    found = get_text_problem(problem or read_by(format).named_problem(model_dir), given)
+    return ImportRequest(format=format, model_dir=model_dir, problem=found, **more)
 
 
 def split_variants(name: str) -> tuple[str, list[str]]:

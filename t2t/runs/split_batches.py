@@ -4,12 +4,23 @@ import dataclasses
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.eval_batches import EvalBatches
+from t2t.data.reader import CutReader, SplitReader, checked_columns
 from t2t.data.training_batches import Curriculum, TrainingBatches
 from t2t.hparams.base import HParams
 from t2t.inference.rows import USUAL_LONGEST
 from t2t.runs.data import OpenData
 from t2t.runs.run_checks import set_batch_size
-from t2t.specs.constants import TRAIN
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind
+
+
+def cut_reader(data: OpenData, split: str, hparams: HParams) -> SplitReader:
+    """Returns the reader of a split, whose texts are cut as `max_input_seq_length` and its sibling say."""
+    reader, columns = data.readers[split], checked_columns(data.readers[split], data.problem.columns)
+    limits = {INPUTS: hparams.max_input_seq_length, TARGETS: hparams.max_target_seq_length}
+    most = {columns[name]: limit for name, limit in limits.items() if limit and name in columns}
+    most = {stored: limit for stored, limit in most.items() if reader.features[stored].kind == FeatureKind.TOKENS}
+    return CutReader(reader, most) if most else reader
 
 
 def build_training_batches(
@@ -21,7 +32,7 @@ def build_training_batches(
         UserError: hparams, such as `max_length`, that do not fit the data.
     """
     return TrainingBatches(
-        data.readers[TRAIN],
+        cut_reader(data, TRAIN, hparams),
         seed=seed,
         batch_size=hparams.batch_size,
         window=hparams.shuffle_window,
@@ -53,5 +64,9 @@ def batches_of_run(run: RunDir, data: OpenData, split: str) -> TrainingBatches |
         return build_training_batches(data, hparams, run.seed)
     longest = hparams.max_input_length or max(USUAL_LONGEST, hparams.max_length)
     return EvalBatches(
-        data.readers[split], hparams.batch_size, columns=data.problem.columns, max_length=longest, ladder_step=1.0
+        cut_reader(data, split, hparams),
+        hparams.batch_size,
+        columns=data.problem.columns,
+        max_length=longest,
+        ladder_step=1.0,
     )

@@ -10,8 +10,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
-from t2t.export.formats import check_request
 from t2t.files.paths import local_path
+from t2t.formats.exporter import check_request
 from t2t.inference.engine_choice import EngineChoice
 from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
@@ -20,7 +20,7 @@ from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
-    from t2t.export.parity import Parity
+    from t2t.formats.parity import Parity
     from t2t.inference.translator import Translator
     from t2t.runs.loading import LoadedRun
     from t2t.runs.shortlist import ShortlistReport

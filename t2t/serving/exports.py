@@ -18,11 +18,11 @@ import tensorflow_text  # noqa: F401  (registers the tokenizer operations)
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.errors import UserError
-from t2t.export.formats import REPORT
-from t2t.export.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import check_inside, read_sealed
+from t2t.formats.exporter import REPORT
+from t2t.formats.saved_model.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTHS, OUTPUT_LENGTHS, SCORE, TEXT
 from t2t.inference.translator import Hypothesis
 from t2t.search.result import exists
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel, count_written

@@ -41,7 +41,8 @@ def test_the_mean_of_named_steps_or_of_the_last(run, flags, steps, shares):
 
 @pytest.mark.slow  # that the decoder takes an average by its name
 def test_the_result_decodes_and_is_told_from_others(run, tmp_path):
-    call(avg_all, model_dir=run, n=2, name="averaged-2")
+    printed = call(avg_all, model_dir=run, output_dir=tmp_path / "avg", n=2, name="averaged-2")
+    assert f"--output_dir={tmp_path}/avg" in printed.err
     (tmp_path / "in").write_text("1 2 3\n")
     flags = {"output_dir": run, "decode_from_file": tmp_path / "in", "decode_to_file": tmp_path / "out"}
     assert "/checkpoints/averaged-2 (40 updates)" in call(decoder, checkpoint="averaged-2", **flags).err

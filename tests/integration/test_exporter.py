@@ -11,9 +11,11 @@ import pytest
 
 import t2t
 from t2t.cli import decoder, exporter
-from t2t.export import saved_model_trial
-from t2t.export.formats import FORMATS, PROMISES, ExportFormat
 from t2t.files.atomic import exclusive_lock, lock_beside
+from t2t.formats.exporter import Needs
+from t2t.formats.parity import PROMISES
+from t2t.formats.saved_model import trial
+from t2t.registry import EXPORTERS
 from tests.in_process import call, refuses
 from tests.peers import with_transformers
 from tests.readme import ROOT, block, blocks, succeed
@@ -163,14 +165,14 @@ def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, foun
 
 @pytest.mark.slow  # that the command deletes an export with other outputs
 def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, monkeypatch):
-    asked = saved_model_trial._answers_of_signature
-    monkeypatch.setattr(saved_model_trial, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
+    asked = trial._answers_of_signature
+    monkeypatch.setattr(trial, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
     refuses(exporter, "export", *tiny_run.flags, export_dir=tmp_path / "served", status=1)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, monkeypatch):
-    monkeypatch.setitem(FORMATS, "onnx", ExportFormat(packages=("no_such_package",), extra="onnx"))
+    monkeypatch.setitem(vars(EXPORTERS.get("onnx")), "needs", Needs(packages=("no_such_package",), extra="onnx"))
     new, data = tmp_path / "new", f"--data_dir={tiny_run.data_dir}"
     for about, *flags in (
         ("--parity_file", f"--data_dir={tmp_path}"),

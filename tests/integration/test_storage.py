@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from t2t.cli import avg_all, datagen, decoder, exporter, trainer
-from t2t.export.formats import UNFINISHED
 from t2t.files.remote import client
+from t2t.formats.exporter import UNFINISHED
 from tests.in_process import call, refuses
 from tests.readme import ROOT, block, shortened, succeed
 from tests.stores import bucket, objects, s3, s3_server

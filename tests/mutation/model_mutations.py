@@ -71,8 +71,9 @@ MODEL_MUTATIONS = mutations(
      "if arrays is not None:\n            write_arrays",
      'if arrays is not None and part != "optimizer":\n            write_arrays', "test_checkpoints_checkpoint"),
     ("moments of Adam exchanged", "An imported run goes on with the first moments as the second.",
-     "t2t/importing/tensor2tensor/weights.py", '{"Adam": "momentum", "Adam_1": "velocity"}',
-     '{"Adam": "velocity", "Adam_1": "momentum"}', "test_importing_tensor2tensor::test_the_moments_of_adam_come_along"),
+     "t2t/formats/tensor2tensor/weights.py", '{"Adam": "momentum", "Adam_1": "velocity"}',
+     '{"Adam": "velocity", "Adam_1": "momentum"}',
+     "test_formats_import_tensor2tensor::test_the_moments_of_adam_come_along"),
     # Floors 6 and 7: backends and engines
     ("batches of JAX cut", "Replicas whose batches differ in size end with an error of numpy.",
      "t2t/backends/jax/padding.py", "[max(of_axis) for of_axis in zip(*shapes, strict=True)]",

@@ -6,7 +6,7 @@ The class of the plug-in stays as it is; the problem made here asks an instance 
 import dataclasses
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,6 +132,29 @@ class AdaptedText2Self(_Adapted, Text2Self):
     """Text alone."""
 
 
+class AdaptedText2Labels(AdaptedText2Text):
+    """Text to a class for each of its characters, or to numbers: the names or numbers become a text of words."""
+
+    shared_vocabulary = False
+
+    def _own_encoder(self, feature: str, encoder: Any) -> TextEncoder:
+        """The names of classes as words."""
+        names = self._names(encoder.class_labels) if hasattr(encoder, "class_labels") else None
+        words = text_encoder.TokenTextEncoder(None, vocab_list=names) if names else encoder
+        return super()._own_encoder(feature, words)
+
+    def _names(self, labels: Iterable[Any]) -> list[str]:
+        return ["_".join(str(name).split()) for name in labels]
+
+    def _own_sample(self, sample: Any, data_dir: str) -> Sample:
+        theirs, values = self.their_problem, np.ravel(sample.get(TARGETS, sample.get("label")))
+        names = [] if isinstance(theirs, text_problems.Text2RealProblem) else self._names(theirs.class_labels(data_dir))  # type: ignore[attr-defined]
+        if names and not all(0 <= value < len(names) for value in values):
+            raise UserError(f"problem {self.name}: a sample has the labels {shown(values)} of {len(names)} classes")
+        texts = [names[int(value)] if names else f"{value:g}" for value in values]
+        return {INPUTS: sample[INPUTS], TARGETS: " ".join(texts)}
+
+
 class AdaptedText2Class(_Adapted, Text2Class):
     """Text to class."""
 
@@ -149,7 +172,7 @@ class AdaptedText2Class(_Adapted, Text2Class):
         if isinstance(label, list | tuple) and len(label) != 1:
             raise UserError(
                 f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one; "
-                f"for several, derive it from Text2TextProblem, with their names as the text of its targets"
+                f"for several, its example_reading_spec has tf.VarLenFeature(tf.int64) for targets"
             )
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)
@@ -172,8 +195,11 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         array_kind, values = arrays
         values |= {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
         return type(theirs.__name__, (array_kind,), values)
-    if isinstance(one, text_problems.Text2ClassProblem):
-        kind: type[_Adapted] = AdaptedText2Class
+    if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):
+        log.warning("problem %s: numbers and several classes are learned as a text, one word for each", name)
+        kind: type[_Adapted] = AdaptedText2Labels
+    elif isinstance(one, text_problems.Text2ClassProblem):
+        kind = AdaptedText2Class
     elif isinstance(one, text_problems.Text2TextProblem):
         kind = AdaptedText2Text if one.has_inputs else AdaptedText2Self
     else:
@@ -190,6 +216,14 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         metrics = (str(getattr(metric, "value", metric)) for metric in one.eval_metrics())
         values["metrics"] = tuple(_METRICS[metric] for metric in metrics if metric in _METRICS) or kind.metrics
     return type(theirs.__name__, (kind,), values)
+
+
+def _has_several_labels(one: Any) -> bool:
+    """Returns whether a problem of classes reads any number of them: its examples hold them in a list."""
+    is_own = type(one).example_reading_spec.__module__.startswith(_OURS)
+    if is_own or not isinstance(one, text_problems.Text2ClassProblem):
+        return False
+    return type(one.example_reading_spec()[0].get(TARGETS)).__name__ == "VarLenFeature"
 
 
 def _ended(ids: Any) -> np.ndarray:

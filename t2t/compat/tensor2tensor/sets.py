@@ -7,8 +7,8 @@ from typing import Any
 from t2t.compat.tensor2tensor.models import transformer
 from t2t.compat.tensor2tensor.utils.hparam import HParams
 from t2t.errors import UserError
+from t2t.formats.tensor2tensor.hparams import READ, translate
 from t2t.hparams.base import HParams as OwnHParams
-from t2t.importing.tensor2tensor.hparams import READ, translate
 from t2t.registry import HPARAMS
 
 log = logging.getLogger("t2t")

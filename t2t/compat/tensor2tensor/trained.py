@@ -14,9 +14,10 @@ import numpy as np
 
 from t2t.compat.tensor2tensor.data_generators.text_encoder import EOS_ID, PAD_ID, strip_ids
 from t2t.errors import UserError
-from t2t.importing.formats import TENSOR2TENSOR, ImportRequest
-from t2t.importing.run import import_run
+from t2t.formats.importer import TENSOR2TENSOR
 from t2t.registry import MODELS
+from t2t.runs.importing import import_run
+from t2t.runs.names import request_import
 from t2t.runs.trained_api import load
 
 _CHECKPOINT: contextvars.ContextVar[str] = contextvars.ContextVar("checkpoint", default="")
@@ -102,9 +103,9 @@ def _imported(path: str, hparams: Any) -> str:
         vocabulary.write_bytes(problem.feature_encoders(hparams.get("data_dir"))["targets"].own.to_bytes())
         step = path.rpartition("-")[2]
         import_run(
-            ImportRequest(
-                format=TENSOR2TENSOR, model_dir=theirs, output_dir=folder / "run", problem=problem.name,
-                vocab_file=vocabulary, step=int(step) if step.isdigit() else None,
+            request_import(
+                TENSOR2TENSOR, theirs, problem.name, output_dir=folder / "run", vocab_file=vocabulary,
+                step=int(step) if step.isdigit() else None,
             )
         )  # fmt: skip
         _IMPORTED[path] = str(folder / "run")

@@ -39,7 +39,8 @@ _OF_A_FAMILY = """
     dialog_opensubtitles64k2013 dialog_opensubtitles64k2016 dialog_opensubtitles64k2018 dialog_personachat16k
     enwik8_l16k enwik8_l1k enwik8_l2k enwik8_l32k enwik8_l4k enwik8_l512 enwik8_l65k enwik8_l8k
     flip_bi_gram_sequence genomics_expression_cage10 genomics_expression_gm12878 genomics_expression_l262k
-    github_function_docstring ice_parsing_characters ice_parsing_tokens image_celeba image_celeba32 image_celeba64
+    github_function_docstring ice_parsing_characters ice_parsing_tokens image_celeba image_celeba256 image_celeba32
+    image_celeba64
     image_celeba_multi_resolution image_celebahq128 image_celebahq128_dmol image_celebahq256 image_celebahq256_dmol
     image_cifar100_plain8 image_cifar100_plain_gen image_cifar10_plain8 image_cifar10_plain_gen_dmol
     image_cifar10_plain_gen_flat image_cifar10_plain_random_shift image_cifar20 image_cifar20_plain
@@ -175,6 +176,7 @@ FAMILIES = {
     "enwik8": "--problem=languagemodel_files --vocab_kind=byte",
     "languagemodel_lm1b|lm1b": "--problem=languagemodel_lm1b32k",
     "languagemodel_wikitext103": "--problem=languagemodel_wikitext103",
+    "languagemodel_multi_": "problems are trained together if --problem joins their names with a dash",
     "languagemodel_|lambada|wiki_|sva_language": _TEXT,
     "copy_sequence": "--problem=algorithmic_identity_decimal40",
     "(reverse|flip_bi_gram)_sequence": "--problem=algorithmic_reverse_decimal40",

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from t2t.backends.cluster import find_cluster
-from t2t.cli import bleu, datagen, decoder, exporter, make_tf_configs, query_server, trainer
+from t2t.cli import bleu, datagen, decoder, distill, exporter, insight, make_tf_configs, query_server, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
 from t2t.cli.decoding_flags import decoding_devices
@@ -21,7 +21,7 @@ from tests.errors import refused
 from tests.in_process import call, check_refused, refusal
 from tests.waiting import LIMIT_S, join_all, start_thread
 
-OF_RUNS = (trainer, decoder, eval_command, exporter)
+OF_RUNS = (trainer, decoder, eval_command, exporter, distill)
 
 every_command = pytest.mark.parametrize("command", OF_RUNS, ids=lambda command: command.__name__)
 
@@ -60,6 +60,29 @@ def test_a_flag_without_an_effect_changes_nothing():
     values = parsed(exporter, "--decode_batch_size=32", "--worker_gpu=4", "--decode_beam_size=3")
     assert search_overrides(values) == "beam_size=3"
     assert decoding_devices(values) is None
+
+
+def test_a_switch_that_is_on_by_default_takes_no_flag_that_follows(caplog):
+    with caplog.at_level(logging.WARNING, "t2t"):
+        parsed(trainer, "--autotune_maximize", "--autotune_max_trials=100", "--nodaisy_chain_variables")
+    assert [message.split()[0] for message in caplog.messages] == [
+        "--autotune_max_trials=100",
+        "--nodaisy_chain_variables",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "about"),
+    [
+        (distill, "--teacher_dir=run", "--distilled_data_dir"),
+        (distill, "--student_dir=run", "t2t-trainer --data_dir"),
+        (insight, "--configuration=c.json", "t2t-insight"),
+        (decoder, "--decode_hparams=multiproblem_task_id=64510", "--problem"),
+        (trainer, "--hparams_range=a", "t2t-tune --study"),
+    ],
+)
+def test_what_is_refused_names_what_to_do_instead(command, flag, about):
+    check_refused(command, flag, about=f"{flag} {about}")
 
 
 # === Schedules ===

@@ -21,8 +21,10 @@ from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.names import get_problem
+from t2t.runs.split_batches import build_training_batches, cut_reader
 from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
+from tests.generated import epoch_of, examples_of, rows_of
 from tests.in_process import call
 from tests.reference import tensor2tensor as reference
 from tests.registrations import forgotten
@@ -258,10 +260,6 @@ class TheirPairs(text_problems.Text2SelfProblem):
     return super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
   def samples_of_split(self, data_dir, tmp_dir, split):
     return self.generate_samples(data_dir, tmp_dir, split)
-
-@registry.register_problem
-class TheirNumbers(text_problems.Text2RealProblem):
-  pass
 """
 
 
@@ -275,8 +273,49 @@ def test_problems_that_theirs_are_derived_from_and_ids_of_classes(load, texts, t
     assert texts("their_pairs")["train"] == [("red", "blue")]
     said = " ".join(record.getMessage() for record in caplog.records)
     assert all(name in said for name in ("packed_length=256", "preprocess_example", "context"))
-    with refused("Text2RealProblem", "their_numbers"):
-        get_problem("their_numbers")
+
+
+SEVERAL_LABELS = """
+@registry.register_problem
+class TheirStress(text_problems.Text2ClassProblem):
+  vocab_type, num_classes = text_problems.VocabType.CHARACTER, 3
+  def class_labels(self, data_dir):
+    return ["_", "no stress", "EOS"]
+  def example_reading_spec(self):
+    return {"inputs": tf.VarLenFeature(tf.int64), "targets": tf.VarLenFeature(tf.int64)}, None
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "ab", "labels": [0, 1 if dataset_split == "train" else 3]}
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+    for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+      yield {"inputs": encoder.encode(sample["inputs"]) + [1], "targets": sample["labels"] + [2]}
+
+@registry.register_problem
+class TheirNumbers(text_problems.Text2RealProblem):
+  vocab_type, ntasks = text_problems.VocabType.CHARACTER, 2
+  def generate_samples(self, data_dir, tmp_dir, dataset_split):
+    yield {"inputs": "a text", "targets": [0.25, -3.0]}
+
+@registry.register_problem
+class TheirOwnNumbers(TheirNumbers):
+  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
+    return super().generate_encoded_samples(data_dir, tmp_dir, dataset_split)
+"""
+
+
+def test_labels_of_each_character_and_numbers_become_a_text(load, texts, tmp_path):
+    load(SEVERAL_LABELS)
+    for name in ("their_numbers", "their_own_numbers"):
+        generate(name, tmp_path)
+        assert texts(name)["train"] == [("a text", "0.25 -3")]
+    with refused("their_stress", 3):
+        generate("their_stress", tmp_path)
+    stress = get_problem("their_stress")
+    source = Source(tmp_path, random.Random(0), data_dir=tmp_path)
+    stress.with_encoders(stress.build_encoders(source))
+    (sample,) = stress.generate_samples("train", source)
+    assert sample["targets"] == "_ no_stress EOS"
+    assert stress.encoders["targets"].decode(stress.encoders["targets"].encode(sample["targets"])) == sample["targets"]
 
 
 SEVERAL_TEXTS = """
@@ -542,6 +581,7 @@ def changed():
   hparams.hidden_size = 64
   hparams.add_hparam("their_own", 3)
   hparams.learning_rate_constant = 0.2
+  hparams.max_input_seq_length = 3
   return hparams
 
 @registry.register_hparams
@@ -575,6 +615,7 @@ def their_universal():
     assert {name: getattr(base, name) for name in same} == {name: getattr(ours, name) for name in same}
     assert (first.norm_position, first.learning_rate, first.learning_rate_warmup_steps) == ("post", 1.0, 4000)
     assert (changed.hidden_size, changed.batch_size, changed.learning_rate_warmup_steps) == (64, 1024, 16000)
+    assert (changed.max_input_seq_length, changed.max_target_seq_length) == (3, 0)
     assert changed.learning_rate == pytest.approx(0.2 * 16000**-0.5)
     assert (type(HPARAMS.get("their_lstm")()), HPARAMS.get("their_lstm")().hidden_size) == (
         type(HPARAMS.get("lstm_luong_attention")()), 96,
@@ -623,6 +664,22 @@ def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
     assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
     translator = t2t.load(tmp_path / "run", t2t_usr_dir=tmp_path / "their_plugin")
     assert len(translator.translate(["red blue"])) == 1
+
+
+def test_texts_are_cut_where_they_are_read_and_without_their_end(load, tmp_path):
+    (tmp_path / "words.txt").write_text("".join(f"{'ab' * number}\n" for number in range(1, 9)))
+    letters = "  vocab_type = text_problems.VocabType.CHARACTER\n  @property\n  def is_generate"
+    load(COLOURS.replace("TheirColours", "TheirLetters").replace("  @property\n  def is_generate", letters))
+    generate("their_letters", tmp_path)
+    config = RunConfig(problem="their_letters_rev", data_dir=str(tmp_path / "data"))
+    data = open_data(config, get_problem("their_letters_rev"), verify=False)
+    hparams = HPARAMS.get("transformer_tiny")().replace(max_input_seq_length=2, batch_size=64)
+    every = [examples_of(data.readers["train"], stored) for stored in ("targets", "inputs")]
+    batches = build_training_batches(data, hparams, seed=1)
+    found = [row for batch in epoch_of(batches) for row in rows_of(batch)]
+    assert sorted(found) == sorted((ids[:2], others) for (ids,), (others,) in zip(*every, strict=True))
+    assert max(len(ids) for (ids,) in every[0]) > 2
+    assert cut_reader(data, "dev", hparams).longest["targets"] == 2
 
 
 def test_names_as_notebooks_use_them(load, tmp_path):

@@ -13,14 +13,8 @@ from t2t.data.prefetch import Prefetch
 from t2t.data.reader import SplitReader
 from t2t.data.training_batches import Curriculum, TrainingBatches
 from tests.errors import refused
-from tests.generated import Other, Parity, Repeated, check_resuming, epoch_of, examples_of, same_arrays
+from tests.generated import Other, Parity, Repeated, check_resuming, epoch_of, examples_of, rows_of, same_arrays
 from tests.waiting import wait_until
-
-
-def rows_of(batch):
-    """The examples of a batch as tuples of lists without their padding; empty rows are left out."""
-    rows = zip(*(batch[name] for name in sorted(batch)), strict=True)
-    return [example for row in rows if any(example := tuple(ids[ids > 0].tolist() for ids in row))]
 
 
 @pytest.fixture

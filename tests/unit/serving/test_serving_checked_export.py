@@ -8,8 +8,8 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.framework import op_def_registry
 
 from benchmarks import parity
-from t2t.export.in_graph import graph_vocabulary
-from t2t.export.served import Served
+from t2t.formats.saved_model.in_graph import graph_vocabulary
+from t2t.formats.saved_model.served import Served
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.registry import MODELS
@@ -19,7 +19,7 @@ from tests.errors import refused
 from tests.kinds import SPECS
 from tests.letters import letters, moods
 from tests.small_models import small_hparams
-from tests.unit.export.test_export_in_graph import encoders
+from tests.unit.formats.test_formats_export_in_graph import encoders
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 

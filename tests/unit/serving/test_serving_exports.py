@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from t2t.cli import insight, server
 from t2t.cli.server import named_runs
-from t2t.export.exporting import export
-from t2t.export.formats import is_export
-from t2t.export.job import ExportJob
+from t2t.formats.exporter import ExportJob, is_export
+from t2t.formats.exporting import export
 from t2t.inference.output_terms import OutputTerms
 from t2t.serving.exports import ServedExport
 from t2t.serving.models import ServedModel

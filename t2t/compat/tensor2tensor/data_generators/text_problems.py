@@ -243,6 +243,31 @@ class Text2ClassProblem(Text2TextProblem):
         return ["accuracy"]
 
 
+class Text2RealProblem(Text2TextProblem):
+    """Text to numbers: `generate_samples` yields `{"inputs": str, "targets": [float, ...]}`, `ntasks` of them."""
+
+    @property
+    def ntasks(self) -> int:
+        """Numbers of an example."""
+        return 1
+
+    generate_text_for_vocab = Text2ClassProblem.generate_text_for_vocab
+
+    def generate_encoded_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
+        """Yields ids of the text, and the numbers."""
+        encoder = self.get_or_create_vocab(data_dir, tmp_dir)
+        for sample in self.generate_samples(data_dir, tmp_dir, dataset_split):
+            yield {**sample, "inputs": [*encoder.encode(sample["inputs"]), text_encoder.EOS_ID]}
+
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        """Returns the vocabulary of the text; numbers are written in bytes."""
+        return {**super().feature_encoders(data_dir), "targets": text_encoder.ByteTextEncoder()}
+
+    def eval_metrics(self) -> list[str]:
+        """Returns the names of the metrics."""
+        return ["rmse"]
+
+
 class TextConcat2ClassProblem(Text2ClassProblem):
     """Several texts to a class: `generate_samples` yields `{"inputs": [str, ...], "label": int}`.
 

@@ -1,0 +1,172 @@
+"""Imports Marian models stored by transformers, such as those of OPUS-MT: `MarianMTModel`.
+
+The network is the paper's Transformer with biases in attention, sines before cosines, and a bias for every logit.
+There are two SentencePiece models, with one table of ids and embeddings for both sides or one for each.
+
+Legend: D width, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.formats.folder import ModelFolder
+from t2t.formats.huggingface.bart_layers import COPIES, stacks, with_sizes
+from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS, MARIAN_FIXED, NEVER
+from t2t.formats.huggingface.search import search_warnings
+from t2t.formats.huggingface.settings import check_settings, need
+from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
+from t2t.formats.ids import in_our_order, our_order, pieces_by_id
+from t2t.formats.importer import ForeignRun, ImportRequest
+from t2t.formats.tensors import Tensors
+from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_marian import transformer_marian
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.text.encoder import TextEncoder
+from t2t.text.piece_table import PieceTableEncoder
+
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "activation_function": tuple(MARIAN_ACTIVATIONS),
+    "share_encoder_decoder_embeddings": (True, False),
+    **{name: (value,) for name, value in MARIAN_FIXED.items()},
+}
+_POSITIONS = "sinusoids, which are computed here"
+
+
+class _Vocabulary(NamedTuple):
+    """The ids of one side."""
+
+    order: np.ndarray
+    """The foreign id of each of our ids, (V,)."""
+    pieces: list[str]
+    """Pieces by our ids."""
+
+
+def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
+    """Reads the folder of a `MarianMTModel` and its tokenizer.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
+    """
+    hparams = _hparams(folder)
+    start = _start(folder, hparams)
+    names = ("vocab.json", *([] if hparams.shared_embedding else ["target_vocab.json"]))
+    pieces = {piece for name in names for piece in folder.read_json(name)}
+    TokenizerFiles(folder).check_added(pieces, f"in {' or '.join(names)}")
+    source = target = _vocabulary(folder, "vocab.json", "vocab_size", start)
+    if not hparams.shared_embedding:
+        target = _vocabulary(folder, "target_vocab.json", "decoder_vocab_size", start)
+    encoders = marian_encoders(folder, source.pieces, target.pieces)
+    problem = request.problem.with_encoders(encoders)
+    tensors = folder.read_tensors()
+    weights = _weights(tensors, hparams, source.order, target.order, start)
+    pad, eos, unknown, *_ = target.order
+    return ForeignRun(
+        problem=problem,
+        hparams=hparams,
+        hparams_set="transformer_marian",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {folder.path}",
+        settings="its config.json and vocab.json",
+        notes=(f"ids: padding {pad}, end of sequence {eos} and unknown {unknown} became 0, 1 and 2",),
+        warnings=search_warnings(folder),
+    )
+
+
+def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence[str]) -> dict[str, TextEncoder]:
+    """Returns the encoders of both sides; `source` and `target` are the pieces by our ids."""
+    return {
+        INPUTS: PieceTableEncoder(folder.read("source.spm"), source),
+        TARGETS: PieceTableEncoder(folder.read("target.spm"), target),
+    }
+
+
+def _hparams(folder: ModelFolder) -> TransformerHParams:
+    """Returns the hparams of the network, with `transformer_marian`'s values for training."""
+    need(folder, "scale_embedding", bool)  # required, since its default is not supported
+    check_settings(folder, _ALLOWED)
+    is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
+    return with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
+
+
+def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
+    """Returns the id that the decoder starts with: padding, or a separate last id of a shared table."""
+    start: int = need(folder, "decoder_start_token_id")
+    size, pad, eos = (need(folder, name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
+    is_own = start == size - 1 and hparams.shared_embedding
+    if not (start == pad or is_own) or start == eos:
+        raise UserError(
+            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and pad_token_id={pad}; the decoder "
+            f"here begins with padding, or with an id after all others"
+        )
+    return start
+
+
+def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vocabulary:
+    """Returns the vocabulary of a file, whose size is a setting; excludes the id `start` unless that is padding."""
+    pieces = pieces_by_id(folder.read_json(name), str(folder.path / name))
+    size, pad, eos = (need(folder, setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
+    if len(pieces) != size:
+        raise UserError(
+            f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again, or if the "
+            f"model has rows of added tokens, remove them with resize_token_embeddings({len(pieces)}) of transformers"
+        )
+    wrong = [f"{what} is {number}" for what, number in (("pad", pad), ("eos", eos)) if not 0 <= number < size]
+    if wrong or "<unk>" not in pieces:
+        raise UserError(f"{folder.path}: of {size} ids, {', '.join(wrong) or '<unk>, for what is unknown, is none'}")
+    order = our_order(size if start == pad else size - 1, pad, eos, pieces.index("<unk>"))
+    return _Vocabulary(order, in_our_order(pieces, order))
+
+
+def _weights(
+    tensors: Tensors, hparams: TransformerHParams, source: np.ndarray, target: np.ndarray, start: int
+) -> Arrays:
+    """Returns the weights by our paths; marks the tensors that are not needed.
+
+    Args:
+        tensors: tensors of the model.
+        hparams: hparams of its network.
+        source: the foreign id of each of our input ids.
+        target: the foreign id of each of our target ids.
+        start: the foreign id that the decoder starts with.
+    """
+    target_name = "model.shared.weight" if hparams.shared_embedding else "model.decoder.embed_tokens.weight"
+    tables = {"target_embedding": (target_name, target)}
+    tensors.rename(target_name, *COPIES[: 3 if hparams.shared_embedding else 1])
+    if not hparams.shared_embedding:
+        tables["source_embedding"] = ("model.encoder.embed_tokens.weight", source)
+    bias_V = tensors.take("final_logits_bias").reshape(-1)
+    extra = int(start not in target)
+    for name, order in tables.values():
+        if len(tensors.take(name)) != len(order) + extra or len(bias_V) != len(target) + extra:
+            raise UserError(
+                f"the model has {len(tensors.take(name))} tokens in {name} and {len(bias_V)} biases; the vocabularies "
+                f"have {len(order) + extra} ids, and {len(target) + extra} of targets; get all files again"
+            )
+    _check_start(start, target[0], tensors.take(target_name)[start], bias_V[start])
+    weights = {f"{path}/table": tensors.take(name)[order] for path, (name, order) in tables.items()}
+    weights["output_embedding/bias"] = bias_V[target]
+    weights |= stacks(tensors, hparams, target_name)
+    for side in ("encoder", "decoder"):
+        tensors.drop(f"model.{side}.embed_positions.weight", _POSITIONS)
+    return weights
+
+
+def _check_start(start: int, pad: int, vector_D: np.ndarray, bias: float) -> None:
+    """Raises UserError unless the decoder's start vector is zero, and a separate start token cannot be generated."""
+    if np.any(vector_D):
+        what = "padding" if start == pad else f"id {start}"
+        raise UserError(
+            f"the model's vector of {what} is not zero, and its decoder begins with it; the decoder here begins with "
+            f"zeros, so it cannot be imported"
+        )
+    if start != pad and bias > NEVER / 2:
+        raise UserError(
+            f"the decoder begins with id {start}, which may be written as well (its bias is {bias:g}); the "
+            f"models here have no such id, so it cannot be imported"
+        )

@@ -1,0 +1,178 @@
+"""Imports T5 and mT5 from transformers: `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`.
+
+Raffel et al. 2020 (arXiv:1910.10683), section 2.1; Xue et al. 2021 (arXiv:2010.11934). Two conventions differ from
+ours, so weights are scaled:
+
+    attention scores are q k^T, not q k^T / sqrt(K)                          W^Q is multiplied by sqrt(K)
+    embeddings are rows of the table, not sqrt(D) times them                 the table is divided by sqrt(D)
+
+In version 1.0 the output layer is the embedding table, applied to hidden states divided by sqrt(D): this is our divided
+table. From version 1.1 on, and in mT5, the output layer has a separate table.
+
+Legend: D width, K key channels of one head, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
+from t2t.formats.folder import ModelFolder
+from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, scaled, t5_parts
+from t2t.formats.huggingface.marian import marian_encoders
+from t2t.formats.huggingface.search import search_hparams, search_warnings
+from t2t.formats.huggingface.settings import check_settings, need_size, number_of
+from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
+from t2t.formats.ids import pieces_by_id
+from t2t.formats.importer import ForeignRun, ImportRequest
+from t2t.formats.tensors import Tensors, take_parts
+from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_t5 import t5_small
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.text.encoder import TextEncoder
+from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+
+_USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "feed_forward_proj": tuple(T5_FEED_FORWARD),
+    "is_encoder_decoder": (True,),
+    "pad_token_id": (PAD_ID,),
+    "eos_token_id": (EOS_ID,),
+    "decoder_start_token_id": (PAD_ID,),
+}
+_UNUSED_BIAS = "EncDecAttention.relative_attention_bias.weight"
+_EXTRA_IDS = 100
+"""Default number of a tokenizer's sentinels."""
+_TABLES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+
+
+def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
+    """Reads the folder of a model and its tokenizer.
+
+    Raises:
+        UserError: a file is missing or damaged, or the network differs from the Transformer here.
+    """
+    check_settings(folder, _ALLOWED)
+    tensors, is_scaled = folder.read_tensors(), _scales_outputs(folder.config)
+    table, output = _tables(tensors)
+    is_tied = is_scaled and output is table
+    hparams = _hparams(folder).replace(shared_embedding_and_softmax_weights=is_tied)
+    weights = {"target_embedding/table": scaled(table, hparams.hidden_size**-0.5)}
+    if not is_tied:
+        weights["output_embedding/table"] = scaled(output, hparams.hidden_size**-0.5 if is_scaled else 1.0)
+    weights |= _stacks(tensors, hparams)
+    return ForeignRun(
+        problem=request.problem.with_encoders(_encoders(folder, len(table))),
+        hparams=hparams,
+        hparams_set="t5_small",
+        weights=weights,
+        unused=tensors.finish(),
+        tensors=tensors.taken,
+        origin=f"the model in {folder.path}",
+        settings="its config.json",
+        notes=tuple(_prefixes(folder.config)),
+        warnings=search_warnings(folder),
+    )
+
+
+def _hparams(folder: ModelFolder) -> TransformerHParams:
+    """Returns the hparams of the network and its search, with T5's values for training."""
+    config = folder.config
+    heads, head_size = need_size(folder, "num_heads"), need_size(folder, "d_kv")
+    layers, dropout = need_size(folder, "num_layers"), number_of(folder, config, "dropout_rate", 0.1)
+    form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
+    activation, is_gated = T5_FEED_FORWARD[form]
+    return t5_small().replace(
+        hidden_size=need_size(folder, "d_model"),
+        num_encoder_layers=layers,
+        num_decoder_layers=need_size(folder, "num_decoder_layers", layers),
+        num_heads=heads,
+        attention_key_channels=heads * head_size,
+        attention_value_channels=heads * head_size,
+        filter_size=need_size(folder, "d_ff"),
+        activation=activation,
+        gated_feed_forward=is_gated,
+        norm_epsilon=number_of(folder, config, "layer_norm_epsilon", 1e-6),
+        relative_bias_buckets=need_size(folder, "relative_attention_num_buckets"),
+        relative_bias_max_distance=need_size(folder, "relative_attention_max_distance", 128),
+        layer_prepostprocess_dropout=dropout,
+        attention_dropout=dropout,
+        relu_dropout=dropout,
+        **search_hparams(folder),
+    )
+
+
+def _scales_outputs(config: Mapping[str, Any]) -> bool:
+    """Returns whether hidden states are divided by sqrt(D) before the output layer, as in version 1.0."""
+    if config["model_type"] != "t5":
+        return False
+    return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings") is not False))
+
+
+def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
+    """Returns the encoders of both sides: T5's tokenizer, or Marian's, as in exports of runs trained here."""
+    if folder.has("spiece.model") or not folder.has("vocab.json"):
+        encoder = PieceTableEncoder(folder.read("spiece.model"), _pieces(folder, rows), sentinels=True)
+        return dict.fromkeys((INPUTS, TARGETS), encoder)
+    pieces = pieces_by_id(folder.read_json("vocab.json"), str(folder.path / "vocab.json"))
+    if len(pieces) != rows or pieces[UNK_ID : UNK_ID + 1] != ["<unk>"]:
+        raise UserError(
+            f"{folder.path}: the table has {rows} rows, vocab.json {len(pieces)} ids, of which {UNK_ID} is "
+            f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>; get both again"
+        )
+    TokenizerFiles(folder).check_added(pieces, "in vocab.json")
+    return marian_encoders(folder, pieces, pieces)
+
+
+def _pieces(folder: ModelFolder, rows: int) -> list[str]:
+    """Returns the pieces by id: the model's, the sentinels from the last to <extra_id_0>, and names of unused rows."""
+    pieces, reserved = pieces_of_model(folder.read("spiece.model"))
+    if reserved != (PAD_ID, EOS_ID, UNK_ID):
+        raise UserError(
+            f"{folder.path / 'spiece.model'} has padding, end of sequence and unknown at {reserved}; T5's have them at "
+            f"{(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported"
+        )
+    files = TokenizerFiles(folder)
+    pieces += [f"<extra_id_{n}>" for n in reversed(range(files.extra_ids(_EXTRA_IDS)))]
+    files.check_added(pieces, "pieces of spiece.model or its sentinels")
+    if len(pieces) > rows:
+        raise UserError(
+            f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces; copy "
+            f"the files of one model, tokenizer_config.json included"
+        )
+    return [*pieces, *(f"<row {n}>" for n in range(len(pieces), rows))]
+
+
+def _tables(tensors: Tensors) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the embedding table and the output table, (V, D) each; the same object if they are equal."""
+    name, *copies = _TABLES
+    tensors.rename(name, *copies)
+    table = tensors.take(name)
+    for copy in copies:
+        tensors.drop_copy(copy, name)
+    if "lm_head.weight" not in tensors:
+        return table, table
+    output = tensors.take("lm_head.weight")
+    return table, table if np.array_equal(output, table) else output
+
+
+def _stacks(tensors: Tensors, hparams: TransformerHParams) -> Arrays:
+    """Returns the weights of both stacks."""
+    parts = t5_parts(hparams.encoder_layers, hparams.decoder_layers, hparams.gated_feed_forward)
+    query_scale = (hparams.key_channels // hparams.num_heads) ** 0.5
+    weights = {
+        path: scaled(weight, query_scale) if path.endswith(f"{QUERY}kernel") else weight
+        for path, weight in take_parts(tensors, parts).items()
+    }
+    tensors.drop(f"decoder.block.0.layer.1.{_UNUSED_BIAS}", "attention to inputs has no positions")
+    return weights
+
+
+def _prefixes(config: Mapping[str, Any]) -> list[str]:
+    """Returns a note about task prefixes of texts, if the configuration lists any."""
+    tasks = config.get("task_specific_params")
+    found = [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
+    prefixes = [repr(prefix) for prefix in found if isinstance(prefix, str)]
+    return [f"texts begin with the name of their task: {', '.join(prefixes)}"] if prefixes else []
