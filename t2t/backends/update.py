@@ -59,6 +59,20 @@ class UpdateRules:
     reduction_dtype: str = "float32"
     """Type in which several replicas sum their gradients."""
 
+    def noise_deviation(self, done: Any) -> Any:
+        """Returns the deviation of the gradient noise, () float32, after `done` updates of the run, () int."""
+        return self.gradient_noise * ops.cast(done + 1, "float32") ** (-NOISE_FALL / 2)
+
+    def decay(self, weight: Any, rate: Any) -> None:
+        """Applies the decoupled decay to a weight, before the optimizer's rule."""
+        if self.weight_decay and len(weight.shape) >= 2:
+            weight.assign_sub(weight * (rate * self.weight_decay))
+
+    @staticmethod
+    def average(mean: Any, weight: Any, share: Any) -> None:
+        """Moves a moving average towards a new weight, whose share in it is 1 - `ema_decay`."""
+        mean.assign_add((weight - mean) * share)
+
 
 class UpdateStats(NamedTuple):
     """Results of an update, as tensors on the device; reading one waits for the update to finish."""

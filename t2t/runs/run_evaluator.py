@@ -17,7 +17,7 @@ from t2t.runs.evaluation import build_evaluator
 from t2t.runs.parts import TrainedProblem
 from t2t.specs.constants import DEV
 from t2t.specs.mixture import MEAN
-from t2t.training.callbacks.best import BestTracker
+from t2t.training.callbacks.checkpoints import BestTracker
 
 
 class RunEvaluator:

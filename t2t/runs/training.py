@@ -35,8 +35,7 @@ from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_o
 from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
-from t2t.training.callbacks.best import BestTracker
-from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
+from t2t.training.callbacks.checkpoints import BestTracker, CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics

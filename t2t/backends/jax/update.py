@@ -24,7 +24,6 @@ from jax.sharding import PartitionSpec
 from t2t.backends.jax.devices import REPLICA, MeshDevices, gather
 from t2t.backends.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
 from t2t.backends.update import (
-    NOISE_FALL,
     Features,
     LossFunction,
     LossScale,
@@ -323,19 +322,17 @@ class JaxUpdate(Update):
         """Updates the weights that a problem's loss depends on, their slots and averages; called within a scope."""
         for number, gradient in zip(self._reach[problem].read, gradients, strict=True):
             weight = self._loss.trained[number]
-            if self._rules.weight_decay and len(weight.shape) >= 2:
-                weight.assign_sub(weight.value * (rate * self._rules.weight_decay))
+            self._rules.decay(weight, rate)
             self._optimizer.update_step(gradient, weight, rate)
             if self.ema:
-                mean = self.ema[number]
-                mean.assign_add((weight.value - mean.value) * (1.0 - self._rules.ema_decay))
+                self._rules.average(self.ema[number], weight, 1.0 - self._rules.ema_decay)
 
     def _with_noise(self, problem: str, gradients: Values, done) -> Values:
         """Adds normal noise, a function of (run seed, update, weight), whose variance falls, see `NOISE_FALL`.
 
         `done`, () int32, is the number of updates of the run before this one.
         """
-        deviation = self._rules.gradient_noise * (done + 1).astype(jnp.float32) ** (-NOISE_FALL / 2)
+        deviation = self._rules.noise_deviation(done)
         keys = [
             jax.random.fold_in(
                 jax.random.key(int(noise_seed(self._rules.run_seed, number)) % 2**31, impl="threefry2x32"), done

@@ -15,7 +15,6 @@ from t2t.backends.tensorflow.devices import StrategyDevices
 from t2t.backends.tensorflow.functions import ReplicaFunction
 from t2t.backends.tensorflow.weights import StatisticsUpdate, WeightUpdate
 from t2t.backends.update import (
-    NOISE_FALL,
     Features,
     LossFunction,
     LossScale,
@@ -61,9 +60,7 @@ class TensorFlowUpdate(Update):
                 for w in (self._weights if rules.ema_decay else ())
             ]
             self.loss_scale = LossScale(rules.scale_loss)
-        self._update = WeightUpdate(
-            optimizer, self._strategy, self._weights, self.ema, rules.weight_decay, rules.ema_decay
-        )
+        self._update = WeightUpdate(optimizer, self._strategy, self._weights, self.ema, rules)
         self._statistics = StatisticsUpdate(self._strategy, self._fixed)
         self._sums = MicroBatchSums(self._strategy, sum(self._sizes))
         self._compiled: dict[tuple[str, str], Any] = {}
@@ -199,7 +196,7 @@ class TensorFlowUpdate(Update):
 
         Its variance falls with the updates of the run, of which `done`, () int64, came before; see `NOISE_FALL`.
         """
-        deviation = self._rules.gradient_noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
+        deviation = self._rules.noise_deviation(done)
         reached = set(self._gradient.reached(problem))
         noise = [
             tf.random.stateless_normal([size], tf.stack([noise_seed(self._rules.run_seed, index), done]))

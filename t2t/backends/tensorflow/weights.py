@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from t2t.backends.tensorflow.functions import ReplicaFunction
+from t2t.backends.update import UpdateRules
 
 
 class FusedAdam(keras.optimizers.Adam):
@@ -63,8 +64,7 @@ class WeightUpdate:
         strategy: of one worker or several.
         weights: the trained ones.
         averages: their moving averages, none or one for each.
-        weight_decay: decoupled decay of weights of two or more dimensions.
-        ema_decay: of the moving averages.
+        rules: give the decay of weights and of moving averages.
     """
 
     def __init__(
@@ -73,11 +73,10 @@ class WeightUpdate:
         strategy: tf.distribute.Strategy,
         weights: Sequence[tf.Variable],
         averages: Sequence[tf.Variable],
-        weight_decay: float,
-        ema_decay: float,
+        rules: UpdateRules,
     ):
         self._optimizer, self._strategy, self._weights, self._averages = optimizer, strategy, weights, averages
-        self._weight_decay, self._ema_decay = weight_decay, ema_decay
+        self._rules = rules
         self._sizes = [weight.shape.num_elements() for weight in weights]
         self._functions: dict[str, ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
@@ -129,38 +128,30 @@ class WeightUpdate:
 
     def _rates(self, applied, rate) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the learning rate and the new weights' share in the averages, both 0 if nothing is applied."""
-        return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._ema_decay, 0.0)
-
-    def _decay(self, weight: tf.Variable, rate) -> None:
-        if self._weight_decay and weight.shape.rank >= 2:
-            weight.assign_sub(weight * (rate * self._weight_decay))
-
-    @staticmethod
-    def _average(mean: tf.Variable, weight: tf.Variable, share) -> None:
-        mean.assign_add((weight - mean) * share)
+        return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._rules.ema_decay, 0.0)
 
     def _update_replica(self, reached: list[int], variables, gradient_P, rate, share, scalars) -> None:
         weights, momentums, velocities, *averages = variables
         for number, gradient in enumerate(self._cut(gradient_P, reached)):
             weight = weights[number]
-            self._decay(weight, rate)
+            self._rules.decay(weight, rate)
             self._optimizer.apply_to(weight, (momentums[number], velocities[number]), gradient, rate, scalars)
             for mean in averages:
-                self._average(mean[number], weight, share)
+                self._rules.average(mean[number], weight, share)
 
     def _update_across(self, problem: str, gradients: list[Any], applied, rate) -> None:
         rate, share = self._rates(applied, rate)
         update = self._strategy.extended.update
 
         def update_weight(weight, gradient):
-            self._decay(weight, rate)
+            self._rules.decay(weight, rate)
             self._optimizer.update_step(gradient, weight, rate)
 
         for index, gradient in zip(self._reached[problem], gradients, strict=True):
             update(self._weights[index], update_weight, args=(gradient,), group=False)
             if self._averages:
                 args = (self._weights[index], share)
-                update(self._averages[index], self._average, args=args, group=False)
+                update(self._averages[index], self._rules.average, args=args, group=False)
 
 
 class StatisticsUpdate:

@@ -15,8 +15,7 @@ from t2t.checkpoints.best import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.runs.training import TrainingRun
-from t2t.training.callbacks.best import BestTracker
-from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.checkpoints import BestTracker, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
