@@ -25,7 +25,7 @@ from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES  # noqa: E402
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir  # noqa: E402
 from t2t.checkpoints.store import CheckpointStore  # noqa: E402
 from t2t.cli import decoder  # noqa: E402
-from t2t.files.zoo import PACKAGE  # noqa: E402
+from t2t.files.paths import ZOO_IN_PACKAGE  # noqa: E402
 from t2t.inference.ctranslate2.cache import FOLDER, REFERENCE  # noqa: E402
 from tests.in_process import call  # noqa: E402
 from tests.readme import PHRASES, block, translate_quickstart  # noqa: E402
@@ -132,8 +132,8 @@ def main(argv: list[str]) -> int:
         (packed.path / "README.md").write_text(text, encoding="utf-8")
         keep_answers(packed)
         print(text)
-        shutil.rmtree(PACKAGE / NAME, ignore_errors=True)
-        shutil.copytree(packed.path, PACKAGE / NAME, ignore=shutil.ignore_patterns(".*"))
+        shutil.rmtree(ZOO_IN_PACKAGE / NAME, ignore_errors=True)
+        shutil.copytree(packed.path, ZOO_IN_PACKAGE / NAME, ignore=shutil.ignore_patterns(".*"))
     return 0
 
 

@@ -21,7 +21,7 @@ from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
 from t2t.registry import HPARAMS, MODELS
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 SEARCHES = {
     "beam 4": {"decode_method": "beam", "beam_size": 4},

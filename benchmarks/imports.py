@@ -24,7 +24,7 @@ from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.parity import ParityError
 from t2t.inference.translator import Translator
-from t2t.problems.source import Source
+from t2t.problems.samples import Source
 from t2t.runs.importing import import_run
 from t2t.runs.loading import LoadedRun, load
 from t2t.runs.names import get_problem, request_import

@@ -15,9 +15,8 @@ import numpy as np
 from t2t.errors import UserError, one_line
 from t2t.files.lines import read_lines
 from t2t.formats.exporter import GREEDY, ExportJob
-from t2t.formats.exporting import export
+from t2t.formats.exporting import export, make_inputs
 from t2t.formats.graph_script import CONFIG, Model
-from t2t.formats.made_inputs import make_inputs
 from t2t.formats.parity import FLOAT32
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.rows import reads_ids
@@ -30,7 +29,7 @@ from t2t.registry import EXPORTERS, MODELS
 from t2t.runs.trained_api import load
 from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 WORDS, MOODS = TokenEncoder("abcdefgh"), ("good", "bad", "so so")
 SMALL = {

@@ -37,26 +37,37 @@ if TYPE_CHECKING:
     from t2t.problems.array_inputs import Video2Class as Video2Class
     from t2t.problems.array_inputs import VideoInputs as VideoInputs
     from t2t.problems.base import Problem as Problem
+    from t2t.problems.preprocessors import TextPreprocessor as TextPreprocessor
     from t2t.problems.text_problems import Text2Class as Text2Class
     from t2t.problems.text_problems import Text2Self as Text2Self
     from t2t.problems.text_problems import Text2Text as Text2Text
+    from t2t.registry import register_exporter as register_exporter
+    from t2t.registry import register_feature as register_feature
+    from t2t.registry import register_filter as register_filter
     from t2t.registry import register_hparams as register_hparams
+    from t2t.registry import register_importer as register_importer
     from t2t.registry import register_metric as register_metric
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
+    from t2t.registry import register_objective as register_objective
+    from t2t.registry import register_optimizer as register_optimizer
+    from t2t.registry import register_preprocessor as register_preprocessor
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
+    from t2t.registry import register_schedule as register_schedule
+    from t2t.registry import register_vocabulary as register_vocabulary
     from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
     from t2t.specs.constants import TEST as TEST
     from t2t.specs.constants import TRAIN as TRAIN
-    from t2t.specs.constraints.constraint import OutputConstraint as OutputConstraint
-    from t2t.specs.constraints.finite import FiniteConstraint as FiniteConstraint
-    from t2t.specs.constraints.finite import answers_constraint as answers_constraint
-    from t2t.specs.constraints.phrases import phrase_constraint as phrase_constraint
-    from t2t.specs.constraints.trees import TreeConstraint as TreeConstraint
-    from t2t.specs.constraints.trees import TreeLabels as TreeLabels
-    from t2t.text.regular_expressions.lifting import regex_constraint as regex_constraint
+    from t2t.specs.constraints import FiniteConstraint as FiniteConstraint
+    from t2t.specs.constraints import OutputConstraint as OutputConstraint
+    from t2t.specs.constraints import TreeConstraint as TreeConstraint
+    from t2t.specs.constraints import TreeLabels as TreeLabels
+    from t2t.specs.constraints import answers_constraint as answers_constraint
+    from t2t.specs.constraints import phrase_constraint as phrase_constraint
+    from t2t.text.encoder import TextEncoder as TextEncoder
+    from t2t.text.regular_expressions.automaton import regex_constraint as regex_constraint
     from t2t.tuning.api import tune as tune
 
 __version__ = "0.1.0"
@@ -78,16 +89,20 @@ _MODULES = {
         "VideoInputs",
     ),
     "t2t.problems.base": ("Problem",),
+    "t2t.problems.preprocessors": ("TextPreprocessor",),
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
     "t2t.registry": (
-        "register_hparams", "register_metric", "register_modality", "register_model", "register_problem",
-        "register_ranged_hparams",
+        "register_exporter", "register_feature", "register_filter", "register_hparams", "register_importer",
+        "register_metric", "register_modality", "register_model", "register_objective", "register_optimizer",
+        "register_preprocessor", "register_problem", "register_ranged_hparams", "register_schedule",
+        "register_vocabulary",
     ),
-    "t2t.specs.constraints.constraint": ("OutputConstraint",),
-    "t2t.specs.constraints.finite": ("FiniteConstraint", "answers_constraint"),
-    "t2t.specs.constraints.phrases": ("phrase_constraint",),
-    "t2t.specs.constraints.trees": ("TreeConstraint", "TreeLabels"),
-    "t2t.text.regular_expressions.lifting": ("regex_constraint",),
+    "t2t.specs.constraints": (
+        "FiniteConstraint", "OutputConstraint", "TreeConstraint", "TreeLabels", "answers_constraint",
+        "phrase_constraint",
+    ),
+    "t2t.text.encoder": ("TextEncoder",),
+    "t2t.text.regular_expressions.automaton": ("regex_constraint",),
     "t2t.tuning.api": ("tune",),
 }  # fmt: skip
 """Module -> names that are imported from it at first use; the block above repeats this for type checkers."""

@@ -1,14 +1,18 @@
 """Errors that are shown to the user as one line.
 
-Messages have a fixed order: what was requested; what was found; what is allowed; what to do. A `UserError` ends a
-command with exit status 2, a `MachineError` with 1; any other exception is a bug and keeps its traceback. Messages name
-a setting as the commands do, `--data_dir`; the functions of `t2t.runs` rewrite that to the name of their argument.
+An error is data: the option or hparam that it is about, its value, what was found and what is allowed, and what to do.
+The door that the request came through writes the line: `--train_steps=0: ...` for a command, `train_steps=0: ...` for a
+Python function or a body of JSON. Texts mention other options and commands as the terminal has them, `--data_dir` and
+`t2t-datagen`; the door of Python writes these its own way, too (`t2t.runs.arguments`).
+
+A `UserError` ends a command with exit status 2, a `MachineError` with 1; any other exception is a bug and keeps its
+traceback.
 """
 
 import contextlib
 import difflib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _MOST_NEAREST = 3
@@ -18,9 +22,49 @@ _MOST_SHOWN = 200
 
 
 class T2TError(Exception):
-    """An error whose message is written for the person at the terminal; commands print it as one line."""
+    """An error whose message is written for the person at the terminal; commands print it as one line.
+
+    Args:
+        found: what was found, and what is allowed.
+        remedy: what to do; "" where `found` says it.
+        option: name of the option that the error is about, the same for commands, functions and files; "" for none.
+        hparam: name of the hparam that it is about; "" for none.
+        value: the value of that option or hparam as it was given; `...` if none was, or if it is not what is wrong.
+    """
 
     exit_status = 1
+    dashes = "--"
+    """What options begin with where no door has taken the error."""
+    door: Callable[["T2TError"], str] | None = None
+    """Writes the message for another reader than that of a terminal."""
+
+    def __init__(self, found: str, remedy: str = "", *, option: str = "", hparam: str = "", value: object = ...):
+        super().__init__(found, remedy)
+        self.found, self.remedy = found, remedy
+        self.option, self.hparam, self.value = option, hparam, value
+
+    def __str__(self) -> str:
+        return self.door(self) if self.door else self.message()
+
+    def message(self, option: str = "", spell: Callable[[str], str] = str) -> str:
+        """Returns the line.
+
+        Args:
+            option: how the name of the option is written; "" for the way of a terminal.
+            spell: writes a text, and with it the options that it mentions, for another reader.
+        """
+        subject = (option or f"{self.dashes}{self.option}") if self.option else self.hparam and f"hparam {self.hparam}"
+        if self.value is not ...:
+            subject += f"={self.shown(self.value)}"
+        found = spell(self.found)
+        text = f"{subject}: {found}" if subject else found
+        return f"{text}; {spell(self.remedy)}" if self.remedy else text
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """Returns a value on one line; as Python writes it if it could be taken for a part of the sentence."""
+        text = str(value)
+        return text if text and text.isprintable() and text == text.strip() else repr(value)
 
 
 class UserError(T2TError):
@@ -41,6 +85,9 @@ class UnknownNameError(UserError, LookupError):
 
 class ArgumentError(UserError, TypeError, ValueError):
     """An argument of a Python function that has the wrong type or value; a TypeError and a ValueError, too."""
+
+    dashes = ""
+    shown = staticmethod(repr)
 
 
 class UnknownArgumentError(ArgumentError, UnknownNameError):
@@ -111,7 +158,7 @@ def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
         name = type(error).__name__
         is_of_jax = name == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")
         if isinstance(error, MemoryError) or name == "ResourceExhaustedError" or is_of_jax:
-            raise MachineError(f"{what} does not fit into the device's memory; {cure}") from error
+            raise MachineError(f"{what} does not fit into the device's memory", cure) from error
         raise
 
 
@@ -129,7 +176,9 @@ def needs_extra(extra: str, need: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", "t2t"):  # a bug of this project
             raise
-        raise UserError(f"{need}: the package {package} is not installed; pip install 't2t-keras[{extra}]'") from None
+        raise UserError(
+            f"{need}: the package {package} is not installed", f"pip install 't2t-keras[{extra}]'"
+        ) from None
 
 
 def shapes_of(batch: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,10 @@ def _names(message: str, word: str, what: object) -> bool:
 def check_errors(made: set[str]) -> None:
     """Has every error of this process check its form, and note in `made` the line that made it, as `path:line`."""
 
-    def make(self: T2TError, *args: object) -> None:
-        Exception.__init__(self, *args)
+    init = T2TError.__init__
+
+    def make(self: T2TError, *args: Any, **fields: Any) -> None:
+        init(self, *args, **fields)
         check_form(str(self))
         frame = sys._getframe(1)
         made.add(f"{frame.f_code.co_filename}:{frame.f_lineno}")

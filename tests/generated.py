@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.text_problems import Text2Class
 

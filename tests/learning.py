@@ -58,7 +58,7 @@ def trained(model_class, hparams, task, rows=64, steps=None, pairs=pairs):
 
     rng = np.random.default_rng(1)
     for step in range(1, steps + 1):
-        rate = learning_rate(hparams, step, hidden_size=hparams.hidden_size, train_steps=steps)
+        rate = learning_rate(hparams.replace(train_steps=steps), step)
         update(pairs(rng, rows, task), tf.constant(rate, tf.float32), tf.constant(step, tf.int64))
     return model
 

@@ -18,7 +18,7 @@ errors_made: set[str] = set()
 """The lines that have made errors in this process and in those of pytest-xdist that have ended, as `path:line`."""
 
 _ELSEWHERE = """
-    t2t/data/worker_pool.py: _dead_workers_as_machine_errors
+    t2t/data/generation/worker_pool.py: _dead_workers_as_machine_errors
     t2t/backends/choice.py: backend check_tensorflow
     t2t/backends/jax/backend.py: JaxBackend.compile_errors
     t2t/backends/jax/devices.py: build_devices connect _of_all_workers

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from t2t.pipelines.task import Failures
+from t2t.pipelines.pipeline import Failures
 
 
 @dataclasses.dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _rate(report: ImportReport, hparams) -> list[Row]:
         if path.endswith(("beta", "inner/bias", "outer/bias"))
     ]
     moved = float(np.median(np.concatenate(biases)))  # biases with a gradient near Adam's epsilon move less
-    rate = learning_rate(hparams, 1, hidden_size=hparams.hidden_size, train_steps=1)
+    rate = learning_rate(hparams, 1)
     return [
         _row("how far the biases moved in one update, median", "6.9877e-07", f"{moved:.5g}"),
         _row("learning rate of update 1 here", "6.98771e-07", f"{rate:.6g}"),

@@ -35,4 +35,4 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
         "local_eval_frequency": train_steps + 1,
         **how,
     }
-    return TrainingRun.prepare(Experiment.resolve(RunConfig.given(options)))
+    return TrainingRun(Experiment.resolve(RunConfig.given(options)))

@@ -21,9 +21,9 @@ class MyStrokes(Problem):
     features = {"inputs": Vector(2), "targets": Text(words=tuple(DIRECTIONS))}
     metrics = ("accuracy_per_sequence", "accuracy")
 
-    def generate_samples(self, split, source):
+    def generate_samples(self, split, context):
         """Yields 1,000 rows of strokes for training and 50 for evaluation."""
         for _ in range(1000 if split == TRAIN else 50):
-            names = source.rng.choices(list(DIRECTIONS), k=source.rng.randint(1, 4))
-            strokes = [[one + source.rng.gauss(0, 0.1) for one in DIRECTIONS[name]] for name in names]
+            names = context.rng.choices(list(DIRECTIONS), k=context.rng.randint(1, 4))
+            strokes = [[one + context.rng.gauss(0, 0.1) for one in DIRECTIONS[name]] for name in names]
             yield {"inputs": np.array(strokes), "targets": " ".join(names)}

@@ -16,8 +16,8 @@ class MyReverseWords(Text2Text):
     vocabulary = ("small", "old", "red", "quick", "fox", "dog", "cat", "bird", "sees", "hears", "follows", "likes")
     metrics = ("accuracy_per_sequence", "accuracy")
 
-    def generate_samples(self, split, source):
+    def generate_samples(self, split, context):
         """Yields 5,000 phrases for training and 200 for evaluation."""
         for _ in range(5000 if split == TRAIN else 200):
-            words = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 8))
+            words = context.rng.choices(self.vocabulary, k=context.rng.randint(1, 8))
             yield {"inputs": " ".join(words), "targets": " ".join(reversed(words))}

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import threading
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -82,27 +83,43 @@ def find_cluster(worker_hosts: str, worker_index: int) -> Cluster:
     """
     if worker_hosts == SLURM:
         if worker_index != -1:
-            raise UserError(f"--worker_index={worker_index}: --worker_hosts=slurm takes it from srun; leave it out")
+            raise UserError(
+                "--worker_hosts=slurm takes it from srun", "leave it out", option="worker_index", value=worker_index
+            )
         return _of_slurm(os.environ)
     if worker_hosts:
-        return _checked(worker_hosts.split(","), worker_index, f"--worker_hosts={worker_hosts}", "--worker_index")
+        about = {"option": "worker_hosts", "value": worker_hosts}
+        return _checked(worker_hosts.split(","), worker_index, "--worker_index", about=about)
     if worker_index != -1:
-        raise UserError(f"--worker_index={worker_index}: it is a number among --worker_hosts; give these too")
+        raise UserError(
+            "it is a number among --worker_hosts", "give these too", option="worker_index", value=worker_index
+        )
     return _of_tf_config(os.environ.get("TF_CONFIG", ""))
 
 
-def _checked(addresses: list[str], index: Any, source: str, name: str) -> Cluster:
-    """Returns the cluster of valid addresses; messages name their `source`, and the index by its `name` there."""
+def _checked(
+    addresses: list[str], index: Any, name: str, source: str = "", about: Mapping[str, str] = types.MappingProxyType({})
+) -> Cluster:
+    """Returns the cluster of valid addresses.
+
+    Args:
+        addresses: host:port of each worker.
+        index: the number of this one.
+        name: what errors call the index.
+        source: what errors begin with, if the addresses are of no option.
+        about: the option, for errors, and its value.
+    """
     for address in addresses:
         if not re.fullmatch(r"[^\s:/]+:\d+|\[[0-9a-fA-F:]+\]:\d+", address):
-            raise UserError(f"{source}: {address!r} is no host:port, e.g. node1:2222")
+            raise UserError(f"{source}{address!r} is no host:port", "give such as node1:2222", **about)
     twice = next((address for address in addresses if addresses.count(address) > 1), None)
     if twice is not None:
-        raise UserError(f"{source}: {twice} is there twice; each worker needs a port of its own")
+        raise UserError(f"{source}{twice} is there twice", "each worker needs a port of its own", **about)
     if type(index) is not int or not 0 <= index < len(addresses):
         raise UserError(
-            f"{source}: {name} is {index}; with {len(addresses)} workers it is one of 0 to {len(addresses) - 1}, "
-            f"different for each"
+            f"{source}{name} is {index}",
+            f"with {len(addresses)} workers it is one of 0 to {len(addresses) - 1}, different for each",
+            **about,
         )
     return Cluster(tuple(addresses), index) if len(addresses) > 1 else ALONE
 
@@ -117,17 +134,17 @@ def _of_tf_config(text: str) -> Cluster:
         kinds = {kind: list(addresses) for kind, addresses in hosts.items() if addresses}
         kind, index = task.get("type"), task.get("index")
     except (ValueError, AttributeError, TypeError) as error:
-        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task; correct or unset it") from error
+        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task", "correct or unset it") from error
     if sum(map(len, kinds.values())) < 2:
         return ALONE
     strange = [one for one in (*kinds, kind) if one not in ("chief", "worker")]
     if strange:
         raise UserError(
-            f"TF_CONFIG: it has a {strange[0]}; training takes chief and worker only, which all do the same work"
+            f"TF_CONFIG: it has a {strange[0]}", "training takes chief and worker only, which all do the same work"
         )
     chiefs, workers = kinds.get("chief", []), kinds.get("worker", [])
     number = index + len(chiefs) if kind == "worker" and type(index) is int else index
-    return _checked(list(map(str, chiefs + workers)), number, "TF_CONFIG", "the number of the task")
+    return _checked(list(map(str, chiefs + workers)), number, "the number of the task", source="TF_CONFIG: ")
 
 
 def _of_slurm(environment: Mapping[str, str]) -> Cluster:
@@ -139,13 +156,20 @@ def _of_slurm(environment: Mapping[str, str]) -> Cluster:
     nodes, tasks, index, local, node = (environment.get(name, "") for name in needed)
     missing = [name for name in needed if not environment.get(name)]
     if missing:
-        raise UserError(f"--worker_hosts=slurm: there is no {missing[0]} in the environment; start the workers by srun")
+        raise UserError(
+            f"there is no {missing[0]} in the environment",
+            "start the workers by srun",
+            option="worker_hosts",
+            value="slurm",
+        )
     try:
         shown = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UserError(
-            f"--worker_hosts=slurm: scontrol show hostnames {nodes} fails ({error}); name the workers with "
-            f"--worker_hosts and --worker_index"
+            f"scontrol show hostnames {nodes} fails ({error})",
+            "name the workers with --worker_hosts and --worker_index",
+            option="worker_hosts",
+            value="slurm",
         ) from error
     counts = [int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", tasks) for _ in range(int(times or 1))]
     hosts = shown.stdout.split()
@@ -156,7 +180,9 @@ def _of_slurm(environment: Mapping[str, str]) -> Cluster:
     own = f"{node}:{SLURM_PORT + int(local)}"
     if cluster is not ALONE and cluster.addresses[cluster.index] != own:
         raise UserError(
-            f"--worker_hosts=slurm: task {index} is {own}, not {cluster.addresses[cluster.index]}: tasks must fill one "
-            f"node after the other; start them with srun -m block, or use --worker_hosts and --worker_index"
+            f"task {index} is {own}, not {cluster.addresses[cluster.index]}: tasks must fill one node after the other",
+            "start them with srun -m block, or use --worker_hosts and --worker_index",
+            option="worker_hosts",
+            value="slurm",
         )
     return cluster

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES, Checkpoint
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, first_few
-from t2t.files.zoo import check_outside_zoo
+from t2t.files.paths import check_outside_zoo
 
 AVERAGED_BEST = f"{AVERAGED}-best"
 """Name of the mean of the best checkpoints that training saves at its end."""
@@ -87,18 +87,18 @@ def _require_positive(given: str, count: int) -> None:
         raise UserError(f"{given}: it is the number of checkpoints to average; give at least 1")
 
 
-def _check_count(asked: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
-    """Returns `steps` after checking their number; `asked`, `has` and `cure` are parts of the message."""
+def _check_count(requested: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
+    """Returns `steps` after checking their number; `requested`, `has` and `cure` are parts of the message."""
     found = f"{has} {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
     if not steps:
-        raise UserError(f"average the {asked} checkpoints: {found}; train first")
+        raise UserError(f"average the {requested} checkpoints: {found}; train first")
     if len(steps) == 1 < count:
         raise UserError(
-            f"average the {asked} checkpoints: {found}, and a mean takes at least 2; decode with "
+            f"average the {requested} checkpoints: {found}, and a mean takes at least 2; decode with "
             f"--checkpoint={steps[0]}, or {cure}"
         )
     if warns and count > len(steps):
-        log.warning("average the %s checkpoints: %s; averaging these", asked, found)
+        log.warning("average the %s checkpoints: %s; averaging these", requested, found)
     return steps
 
 

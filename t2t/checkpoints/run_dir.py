@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.checkpoints.pointer import LATEST_FILE
+from t2t.checkpoints.layout import LATEST_FILE
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError, ask_for, asked_and_found, did_you_mean, first_few
@@ -37,10 +37,9 @@ from t2t.files.atomic import (
     made_folder,
     os_errors_as_machine_errors,
 )
-from t2t.files.paths import local_path
+from t2t.files.paths import check_outside_zoo, local_path
 from t2t.files.remote.mirror import exclusive, exists, fetch, publish, remove_file, remove_folder
 from t2t.files.trust import check_inside
-from t2t.files.zoo import check_outside_zoo
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
@@ -89,10 +88,12 @@ class RunDir:
     @property
     def has_checkpoints(self) -> bool:
         """Whether a checkpoint was ever saved; False if the folder of checkpoints is gone."""
-        return _has_checkpoints(self.path)
+        store = CheckpointStore(self.checkpoints_folder)
+        # A store's listing may lag behind; looking up a single object does not.
+        return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
     @functools.cached_property
-    def begun_seed(self) -> int | None:
+    def first_seed(self) -> int | None:
         """The seed with which the run began, as its checkpoints say; None without any."""
         store = CheckpointStore(self.checkpoints_folder)
         return None if store.latest() is None else store.load(parts=()).state.get("seed", 0)
@@ -100,7 +101,7 @@ class RunDir:
     @property
     def seed(self) -> int:
         """The seed of the run: that of its checkpoints, else of its record."""
-        return (self.record.random_seed or 0) if self.begun_seed is None else self.begun_seed
+        return (self.record.random_seed or 0) if self.first_seed is None else self.first_seed
 
     @property
     def is_training(self) -> bool:
@@ -116,7 +117,7 @@ class RunDir:
         return record.is_file()
 
     @property
-    def has_begun(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether the run can be resumed; one without checkpoints is replaced.
 
         Raises:
@@ -147,7 +148,7 @@ class RunDir:
         path = local_path(path)
         check_outside_zoo(path, "output_dir")
         existing = cls.open(path) if cls.exists(path) else None
-        if existing and existing.has_begun:
+        if existing and existing.can_resume:
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
@@ -213,10 +214,10 @@ class RunDir:
         Raises:
             UserError: it is another run; the message names what differs.
         """
-        found, asked = self.record.identity(), record.identity()
+        found, requested = self.record.identity(), record.identity()
         wrong = []
-        for kind, name in [*found, *(key for key in asked if key not in found)]:
-            old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
+        for kind, name in [*found, *(key for key in requested if key not in found)]:
+            old, new = found.get((kind, name), "none"), requested.get((kind, name), "none")
             is_later = kind in ("hparam", "feature") and (kind, name) not in found
             # an imported run has no data yet
             is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
@@ -332,12 +333,6 @@ def lock_run(path: str | Path) -> Iterator[None]:
                 ) from None
             fetch(path / RECORD_FILE, path / METRICS_FILE, path / _DEV_OUTPUTS)
         yield
-
-
-def _has_checkpoints(path: Path) -> bool:
-    store = CheckpointStore(path / _CHECKPOINTS)
-    # A store's listing may lag behind; looking up a single object does not.
-    return bool(store.steps() or store.names()) or exists(store.folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

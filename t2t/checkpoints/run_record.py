@@ -4,10 +4,13 @@ It is sealed, see `t2t.files.trust`.
 """
 
 import dataclasses
+import importlib
 import json
+import platform
 from pathlib import Path
 from typing import Any, Self
 
+import t2t
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.remote.mirror import publish
@@ -140,3 +143,16 @@ def _migrated(data: dict[str, Any]) -> dict[str, Any]:
     if "evaluates" in settings:
         settings["schedule"] = "continuous_train_and_eval" if settings.pop("evaluates") else "train"
     return {**entries, "settings": settings}
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of the software of a run, Keras's backend among it."""
+    import keras
+
+    backend = keras.backend.backend()
+    return {
+        "t2t": t2t.__version__,
+        "python": platform.python_version(),
+        backend: importlib.import_module(backend).__version__,
+        "keras": keras.__version__,
+    }

@@ -1,21 +1,20 @@
 """The checkpoints of a run: those of steps, `step-00001500`, named ones such as `averaged`, and pointers to them.
 
-A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are small files:
-`latest.json`, and those of `t2t.checkpoints.best`.
+A folder with a checkpoint's name is complete, see `t2t.checkpoints.layout`. The pointers are small files:
+`latest.json`, and those of `t2t.checkpoints.layout`.
 """
 
 import contextlib
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t.checkpoints.adapters import merge_base
-from t2t.checkpoints.best import Best, BestPointers
 from t2t.checkpoints.checkpoint import (
     CHECKSUM_FILE,
     EMA,
@@ -28,9 +27,21 @@ from t2t.checkpoints.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from t2t.checkpoints.named_folders import REPLACED, NamedFolders
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST, is_extra_name, is_name, step_name, step_of
-from t2t.checkpoints.pointer import LATEST_FILE, Pointer
+from t2t.checkpoints.layout import (
+    AVERAGED,
+    BEST,
+    LATEST,
+    LATEST_FILE,
+    REPLACED,
+    Best,
+    BestPointers,
+    NamedFolders,
+    Pointer,
+    is_extra_name,
+    is_name,
+    step_name,
+    step_of,
+)
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path
@@ -41,14 +52,13 @@ _ATTEMPTS = 10
 log = logging.getLogger("t2t")
 
 
-class CheckpointStore:
+class CheckpointStore(BestPointers):
     """The checkpoints in one folder, `<run>/checkpoints`. One process may save while any number load."""
 
     def __init__(self, folder: Path):
-        self.folder = local_path(folder)
+        super().__init__(local_path(folder))
         self._folders = NamedFolders(self.folder, is_name, CHECKSUM_FILE)
         self._latest = Pointer(self.folder / LATEST_FILE, {"step": int})
-        self._best = BestPointers(self.folder)
 
     # === Saving ===
 
@@ -111,11 +121,7 @@ class CheckpointStore:
         if not math.isfinite(value):
             log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
             return
-        self._best.mark(Best(step, metric, float(value)), problem)
-
-    def rank_best(self, ranking: Sequence[Best]) -> None:
-        """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
-        self._best.rank(ranking)
+        self._mark(Best(step, metric, float(value)), problem)
 
     def publish_pointers(self) -> None:
         """Uploads the pointers that interrupted writers left on this machine only, if an object store is mirrored.
@@ -125,7 +131,9 @@ class CheckpointStore:
         """
         with os_errors_as_machine_errors(f"cannot write the pointers in {self.folder}"):
             self._latest.publish()
-            self._best.publish()
+            for problem in self._problems_with_best():
+                self._best_pointer(problem).publish()
+            self._ranking.publish()
 
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints except for the newest `keep_max` (0 = all), the latest and every best.
@@ -141,7 +149,7 @@ class CheckpointStore:
         if not keep_max or len(steps) <= keep_max:
             return []
         try:
-            best = self._best.steps()
+            best = self._best_steps()
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
@@ -174,22 +182,6 @@ class CheckpointStore:
         """
         tried = self._latest_first()
         return tried[0] if tried else None
-
-    def best(self, problem: str = "") -> Best | None:
-        """Returns the best checkpoint, of a problem if one is named; None if none was marked.
-
-        Raises:
-            DamagedCheckpointError: the pointer is unreadable.
-        """
-        return self._best.marked(problem)
-
-    def ranking(self) -> list[Best]:
-        """Returns the best checkpoints of the run, best first; empty if only the best one is kept.
-
-        Raises:
-            DamagedCheckpointError: the list is unreadable.
-        """
-        return self._best.ranking()
 
     def find(self, which: int | str) -> Path:
         """Returns the folder of a checkpoint.
@@ -309,9 +301,9 @@ class CheckpointStore:
 
     # === Messages ===
 
-    def _unknown(self, asked: str) -> str:
+    def _unknown(self, requested: str) -> str:
         return (
-            f"checkpoint {asked!r}: there is none; {self._have()}; give {LATEST}, {BEST}, {AVERAGED}, a step, "
+            f"checkpoint {requested!r}: there is none; {self._have()}; give {LATEST}, {BEST}, {AVERAGED}, a step, "
             f"or the path of a checkpoint's folder"
         )
 
@@ -320,7 +312,7 @@ class CheckpointStore:
         shown = [str(step) for step in steps[-10:]]
         if len(steps) > len(shown):
             shown.insert(0, f"{len(steps) - len(shown)} older ones")
-        names += [f"{BEST}.{problem}" for problem in self._best.problems() if problem]
+        names += [f"{BEST}.{problem}" for problem in self._problems_with_best() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"
 

@@ -4,11 +4,12 @@ from collections import Counter
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, warn_of_repairs
-from t2t.cli.help import FILES, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import FILES, command_flags, flag_group
+from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
+from t2t.files.lines import LineSource
 from t2t.files.pharaoh import Links, parse_links
-from t2t.files.source import LineSource
 from t2t.metrics.alignment import alignment_error_rate
 
 USAGE = """

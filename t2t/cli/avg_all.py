@@ -6,10 +6,10 @@ import re
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
-from t2t.checkpoints.names import AVERAGED, BEST, LATEST
+from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import RUN, command_flags, flag_group
 from t2t.cli.run_flags import open_run
 from t2t.cli.tensor2tensor import AVERAGE_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -51,8 +51,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    count, asked = values.n, values.checkpoints
-    if asked and count is not None:
+    count, requested = values.n, values.checkpoints
+    if requested and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
     if values.model_dir and values.output_dir not in ("", values.model_dir):
         log.warning(
@@ -60,16 +60,20 @@ def main(values: flags.FlagValues) -> int:
             values.output_dir, values.name,
         )  # fmt: skip
     store = CheckpointStore(open_run(values.model_dir or values.output_dir).checkpoints_folder)
-    chosen = _parse_checkpoints(store, asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
+    chosen = (
+        _parse_checkpoints(store, requested)
+        if requested
+        else last_steps(store, DEFAULT_COUNT if count is None else count)
+    )
     folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
     print(with_addresses(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}"))
     return 0
 
 
-def _parse_checkpoints(store: CheckpointStore, asked: list[str]) -> list[int | str]:
+def _parse_checkpoints(store: CheckpointStore, requested: list[str]) -> list[int | str]:
     """Returns the checkpoints as `CheckpointStore.find` takes them; raises UserError for paths and empty names."""
-    names = [text.strip() for text in asked]
+    names = [text.strip() for text in requested]
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise UserError(
             f"--checkpoints: {wrong[0]!r} is no checkpoint of a run; give steps, best, latest or names of averages, "

@@ -14,26 +14,34 @@ import select
 import signal
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import TextIO
 
 from absl import flags
 
-from t2t.cli.addresses import TEXTS, check_addresses, mirror_files
 from t2t.cli.config import apply_config, read_config
-from t2t.cli.decode_hparams import apply_decode_hparams
-from t2t.cli.help import RUN, flag_group, help_text
-from t2t.cli.plugin_flags import ALL, define_plugin_options
+from t2t.cli.flags import ALL, has_flag, help_text
 from t2t.cli.stopping import StoppedError, stoppable
-from t2t.cli.tensor2tensor import answer_unused_flags, has_flag
+from t2t.cli.tensor2tensor import answer_unused_flags, apply_decode_hparams
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
-from t2t.files.atomic import REMEDIES, describe_os_error
+from t2t.files.atomic import REMEDIES, describe_os_error, os_errors_as_machine_errors
+from t2t.files.lines import without_surrogates
 from t2t.files.output import ReaderClosedError
-from t2t.files.paths import is_unknown_home, local_path, with_addresses
+from t2t.files.paths import (
+    address_of,
+    check_address,
+    check_local,
+    is_unknown_home,
+    join_names,
+    local_path,
+    named_files,
+    names_zoo,
+    with_addresses,
+    zoo_in,
+)
 from t2t.files.progress import write_above_bars, write_line
-from t2t.files.zoo import VARIABLE, zoo_in
+from t2t.files.remote.mirror import fetch
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
@@ -45,26 +53,6 @@ Body = Callable[[flags.FlagValues], int]
 _LARGEST = 2**63 - 1
 
 log = logging.getLogger("t2t")
-
-_RUNS = {"output_dir", "runs", "folder", "warm_start_from"}
-"""Flags that name runs, which may be in a zoo."""
-
-
-def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], flags.FlagValues]:
-    """Decorator that turns a function which defines a command's flags into `build_flags() -> FlagValues`."""
-
-    @functools.wraps(define)
-    def build_flags() -> flags.FlagValues:
-        values = flags.FlagValues()
-        define(values)
-        if _RUNS & set(values):
-            with flag_group(values, RUN) as group:
-                group.string("zoo_dir", "", "Folders in which a run that is named zoo:NAME is looked for before the "
-                             f"package, with commas between them; empty for those of the variable {VARIABLE}."
-                             )  # fmt: skip
-        return values
-
-    return build_flags
 
 
 def command(
@@ -199,7 +187,7 @@ def parse(
         apply_config(values)
     _check_values(values)
     answer_unused_flags(values)
-    if "decode_hparams" in values:
+    if "decode_hparams" in values and values.decode_hparams:
         apply_decode_hparams(values)
     check_addresses(values)
     return values
@@ -228,7 +216,10 @@ def _define_plugin_options(values: flags.FlagValues, arguments: Sequence[str]) -
         found = read_config(local_path(path))[1]
         names += found
         usr_dir = usr_dir or str(found.get("t2t_usr_dir", ""))
-    define_plugin_options(values, names, usr_dir)
+    if names:
+        from t2t.cli.problem_flags import define_plugin_options  # which most commands do not need
+
+        define_plugin_options(values, names, usr_dir)
 
 
 def _check_values(values: flags.FlagValues) -> None:
@@ -239,7 +230,7 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and name not in TEXTS and is_unknown_home(value):
+        if isinstance(value, str) and value.startswith("~") and name not in TEXTS and is_unknown_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 
@@ -255,23 +246,6 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
     if len(rest) > len(positional):
         takes = f"{' '.join(positional).upper()} and flags" if positional else "flags only"
         raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
-
-
-def warn_of_repairs(repaired: Counter, where: str = "") -> None:
-    """Warns about lines that were repaired while reading, by kind of repair; `where` precedes each warning."""
-    for what, count in sorted(repaired.items()):
-        log.warning("%s%s in %s lines", where, what, f"{count:,}")
-
-
-def is_given(flag: flags.Flag) -> bool:
-    """Returns whether a flag is on the command line or in the --config file, be it with its default, or was changed."""
-    return bool(flag.present) or flag.value != flag.default
-
-
-def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
-    """Gives a flag a second name."""
-    flags.DEFINE_alias(name, original, flag_values=flag_values)
-    flag_values[name].alias_of = original
 
 
 def _normalised(values: flags.FlagValues, argument: str) -> str:
@@ -339,3 +313,89 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = with_usr_dir(with_addresses(super().format(record)))
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"
+
+
+_FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
+_CORPORA = tuple(
+    f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees", "scores")
+)
+"""Read only while data is generated; `mirror_files` does not fetch them."""
+_INPUT_FILES = (
+    "decode_from_file", "score_file", "align_file", "target_prefix_file", "constraints_file", "unknown_dictionary",
+    "parity_file", "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
+)  # fmt: skip
+_LISTS = ("vocab_file", "reference", "decode_reference")
+"""Input files of which several may be named, with commas between them."""
+_EXPANDED_LATER = "vocab_file"
+"""Kept as it is, for messages; where it is read, `~` is expanded."""
+_OUTPUT_FILES = ("decode_to_file",)
+_LOCAL_FILES = ("choice_file", "attention_to_html", "plot")
+"""Other files, which lie on this machine."""
+_WEB = ("server", "storage")
+"""URLs of a server and a database, which are not checked as object store addresses."""
+_ZOO = ("output_dir", "checkpoint", "warm_start_from", "folder")
+"""Flags of runs, which may be in a zoo."""
+TEXTS = ("inputs_once",)
+"""Flags that hold text: it may look like a path or an address."""
+_SHARED = ("data_dir", *_OUTPUT_FILES)
+"""Flags whose files or folders several processes write together."""
+
+
+def check_addresses(values: flags.FlagValues) -> None:
+    """Raises UserError for a name that is not UTF-8, a malformed address, or an address where a path is needed."""
+    sharing = _sharing(values)
+    for name, value in _texts(values):
+        if without_surrogates(value) != value:
+            raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8; rename the file or folder")
+        if names_zoo(value) and name not in _ZOO:
+            raise UserError(f"--{name}={value}: only runs are in a zoo; name a path of another folder")
+        if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
+            for part in value.split(","):  # several runs
+                check_address(part.strip(), name)
+                if sharing and name in _SHARED and address_of(local_path(part.strip())):
+                    raise UserError(
+                        f"{sharing}: --{name}={part.strip()} is in an object store, and what shares the work shares a "
+                        f"folder; name one that all of them see, on a file system with locks"
+                    )
+        else:
+            check_local(value, name)
+
+
+def _sharing(values: flags.FlagValues) -> str:
+    """Returns the given flag that divides work among processes through a local folder, or an empty string.
+
+    Data generation with --shard may also use an object store; decoding with --shard and Apache Beam may not.
+    """
+    names = ["beam_options"] if "beam_options" in values else []
+    names += ["shard", "merge"] if "decode_to_file" in values and "shard" in values else []
+    return next((f"--{name}" for name in names if values[name].value), "")
+
+
+def mirror_files(values: flags.FlagValues) -> None:
+    """Downloads input files from object stores; replaces addresses of files by local mirrors, and `~` by its folder.
+
+    Folders and the files of problems are expanded where they are used.
+
+    Raises:
+        MachineError: the store refuses or does not answer.
+    """
+    for name, value in _texts(values):
+        if name not in (*_INPUT_FILES, *_OUTPUT_FILES, *_LOCAL_FILES):
+            continue
+        paths = named_files(value) if name in _LISTS else [local_path(value)]
+        if any(map(address_of, paths)):
+            if name in _INPUT_FILES:
+                with os_errors_as_machine_errors(f"cannot read {value}"):
+                    fetch(*paths)
+            values[name].value = join_names(paths)
+        elif name != _EXPANDED_LATER and (value.startswith("~") or (name in _LISTS and ",~" in value)):
+            values[name].value = join_names(paths)
+
+
+def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
+    """Yields (name, value) of each flag that may hold a path and is not empty; aliases are skipped."""
+    for name in values:
+        flag = values[name]
+        is_path = name not in (*_WEB, *TEXTS) and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
+        if isinstance(flag.value, str) and flag.value and is_path:
+            yield name, flag.value

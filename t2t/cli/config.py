@@ -21,8 +21,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.help import RUN, flag_group
-from t2t.cli.tensor2tensor import has_flag
+from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file, mark_of_file
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
@@ -135,16 +134,6 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
     except flags.Error as error:
         raise UserError(f"{place}: {one_line(error)}") from error
     mark_of_file(flag, True)
-
-
-def mark_of_file(flag: flags.Flag, is_of_file: bool) -> None:
-    """Records whether the --config file has set a flag."""
-    flag.set_by_file = is_of_file
-
-
-def is_of_file(flag: flags.Flag) -> bool:
-    """Returns whether the --config file, and not the command line, has set a flag."""
-    return getattr(flag, "set_by_file", False)
 
 
 def unset_of_file(values: flags.FlagValues, names: Iterable[str]) -> None:

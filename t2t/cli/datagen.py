@@ -2,16 +2,16 @@
 
 from absl import flags
 
-from t2t.cli.beam import checked_beam_options, define_beam_flag
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag
-from t2t.cli.help import DATA, flag_group
-from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import config_of, define_problem_flags
+from t2t.cli.decoding_flags import checked_beam_options, define_beam_flag
+from t2t.cli.flags import DATA, command_flags, flag_group
+from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
+from t2t.data.generation.array_tasks import generate_part, merge, parse_task
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions
-from t2t.runs.data import check_data_options, generate_all, generate_parts, learn_shared_vocabulary, merge_all
+from t2t.runs.data import check_data_options, generate_all, learn_shared_vocabulary, stored_problems
 from t2t.runs.names import check_problem, select_names
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.mixture import mixture_of
@@ -54,8 +54,8 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
-    asked = values.problem or "*" * values.only_list
-    if selected := select_names(asked, values.exclude_problems):
+    requested = values.problem or "*" * values.only_list
+    if selected := select_names(requested, values.exclude_problems):
         values.problem = mixture_of(selected)
     if values.only_list:
         for name in selected:
@@ -86,9 +86,12 @@ def main(values: flags.FlagValues) -> int:
 
         generation.generate_all(config, seed, beam_options)
     elif values.shard:
-        generate_parts(config, seed, values.shard, processes)
+        task, tasks = parse_task(values.shard)
+        for part, problem in stored_problems(config):
+            generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks, processes)
     elif values.merge:
-        merge_all(config, seed)
+        for part, problem in stored_problems(config):
+            merge(problem, part.data_folder, part.tmp_folder, seed)
     else:
         generate_all(config, seed, workers=processes)
     return 0

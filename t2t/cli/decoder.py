@@ -1,12 +1,12 @@
 """`t2t-decoder`: decodes a file, a data split or typed text with a trained run; also scores and aligns files."""
 
 import functools
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, refuse_flags
 from t2t.cli.decoding import (
     align_file,
@@ -17,6 +17,7 @@ from t2t.cli.decoding import (
     decode_file,
     decode_interactively,
     decode_split,
+    decoding_fields,
     define_output_flags,
     draw_attention,
     merge_file,
@@ -25,16 +26,26 @@ from t2t.cli.decoding import (
     score_file,
 )
 from t2t.cli.decoding_flags import (
+    FILE_MODES,
+    OUTPUT_FLAGS,
+    WORD_FLAGS,
+    check_shard_flags,
+    checked_beam_options,
+    command_of_shard,
+    define_beam_flag,
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_language_flags,
+    define_search_flags,
+    define_shard_flags,
+    define_word_flags,
+    engine_choice,
     languages_of,
+    trained_overrides,
 )
-from t2t.cli.help import ACTION, flag_group
-from t2t.cli.run_flags import define_trained_flags, load_runs, open_trained_runs
-from t2t.cli.search_flags import OUTPUT_FLAGS, WORD_FLAGS, define_search_flags, define_word_flags, trained_overrides
-from t2t.cli.sharding import FILE_MODES, check_shard_flags, command_of_shard, define_shard_flags
+from t2t.cli.flags import ACTION, command_flags, flag_group
+from t2t.cli.run_flags import define_trained_flags, load_runs, loading_arguments, open_trained_runs
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.output import check_output
@@ -157,7 +168,7 @@ def main(values: flags.FlagValues) -> int:
         check_split_languages(values, data.problem)
     scored = _problem_to_score(values, run, problem) if values.decode_reference else None
     if values.beam_options:
-        answer_by_beam(values, runs, problem, dictionary)
+        _answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
         if scored is not None:
             language = values.target_language or scored.target_language
@@ -180,6 +191,33 @@ def main(values: flags.FlagValues) -> int:
     else:
         decode_interactively(loaded.translator(), output_options)
     return 0
+
+
+def _answer_by_beam(
+    values: flags.FlagValues, runs: Sequence[RunDir], problem: str, dictionary: Mapping[str, str]
+) -> None:
+    """Decodes, scores or aligns all shards of a file with Apache Beam, each into its part, by the decoder's flags.
+
+    Raises:
+        UserError: no such checkpoint, or any user error of the same command without Apache Beam.
+        MachineError: any machine error of the same command without Apache Beam, or a worker died.
+    """
+    from t2t.pipelines.decoding import answer_file
+
+    output_options = output_options_of(values)
+    mode = next(name for name in FILE_MODES if values[name].value)
+    how = decoding_fields(output_options) if mode == "decode_from_file" else {"window": output_options.window}
+    answer_file(
+        mode,
+        {"source": values[mode].value, "target": values.decode_to_file, **how},
+        [(run, values.checkpoint) for run in runs],
+        values.beam_options,
+        average=values.ensemble_average,
+        engine=engine_choice(values),
+        loading=loading_arguments(values, problem, many_rows=mode == "decode_from_file"),
+        dictionary=dictionary,
+        languages=languages_of(values),
+    )
 
 
 def _problem_to_score(values: flags.FlagValues, run: RunDir, problem: str) -> Problem:
@@ -222,7 +260,8 @@ def _check(values: flags.FlagValues) -> None:
     for name, what in _SIDE_FILES.items():
         if values[name].value and given != ["--decode_from_file"]:
             raise UserError(f"--{name}: it says what the outputs of --decode_from_file {what}; give that alone with it")
-    check_reference(values)
+    if values.decode_reference:
+        check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
     if values.output_format == PHARAOH:

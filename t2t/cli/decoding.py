@@ -11,12 +11,11 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_record import RunRecord
-from t2t.cli.help import OUTPUT, flag_group
+from t2t.cli.flags import OUTPUT, flag_group
 from t2t.cli.pairs import read_all, read_with_references, split_references
 from t2t.errors import UserError
-from t2t.files.lines import clean_line, unequal_lengths
+from t2t.files.lines import STANDARD, WINDOW, LineSource, clean_line, unequal_lengths
 from t2t.files.output import check_output, open_output
-from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
 from t2t.inference.files.merging import CommandOf, merge_parts
@@ -102,8 +101,6 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
 
 def check_reference(values: flags.FlagValues) -> None:
     """Raises UserError for --decode_reference without outputs that can be scored, or a file that is not for them."""
-    if not values.decode_reference:
-        return
     if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
         raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
     if "merge" in values and values.merge:
@@ -148,10 +145,10 @@ def check_scoring(reference: str, hparams: DecodeHParams, problems: Iterable[Pro
 def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
     """Raises UserError for languages other than the problem's own, which the examples of --decode_split are in."""
     for name in ("source_language", "target_language"):
-        asked, own = values[name].value, getattr(problem, name)
-        if asked not in ("", own):
+        requested, own = values[name].value, getattr(problem, name)
+        if requested not in ("", own):
             raise UserError(
-                f"--{name}={asked}: --decode_split reads examples of {problem.name}, whose language is "
+                f"--{name}={requested}: --decode_split reads examples of {problem.name}, whose language is "
                 f"{own or 'not known'}; leave it out, or decode a file of texts with --decode_from_file"
             )
 
@@ -164,7 +161,7 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     Raises:
         UserError: the outputs and the references have unequal numbers of lines.
     """
-    from t2t.runs.split_decoding import score_texts
+    from t2t.runs.evaluation import score_texts
 
     hypotheses, first, others = read_with_references(target, reference)
     first, *more = (list(map(feature_of(problem, TARGETS).join_words, lines)) for lines in (first, *others))
@@ -185,10 +182,10 @@ def decode_file(
     from t2t.runs.engines import speed_advice
 
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
+    requested = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
-    report = job.decode_file(translator, asked)
-    _print_report(report, translator, target, asked.shard)
+    report = job.decode_file(translator, requested)
+    _print_report(report, translator, target, requested.shard)
     is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
         log.info("%s", advice)
@@ -270,7 +267,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         MachineError: the output cannot be written.
     """
     from t2t.inference.files.output_files import job_renderer
-    from t2t.runs.split_decoding import decode_and_score
+    from t2t.runs.evaluation import decode_and_score
 
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     render = job_renderer(output_options.output_format, data.problem, target)

@@ -2,13 +2,13 @@
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
-from t2t.cli.help import DATA, flag_group
+from t2t.cli.common import command
+from t2t.cli.decoding_flags import define_device_flags, define_engine_flags, define_search_flags
+from t2t.cli.flags import DATA, command_flags, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
-from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import DISTILL_FLAGS, RUN_FLAGS, define_unused_flags
-from t2t.runs.run_checks import check_distillation, select_problem
+from t2t.runs.distilling import check_distillation, distill_run
+from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
@@ -44,8 +44,6 @@ def main(values: flags.FlagValues) -> int:
     run = open_trained_run(values)
     problem = select_problem(run, values.problem)
     check_distillation(run, problem, values.data_dir, values.distilled_data_dir)
-    from t2t.runs.distilling import distill_run
-
     loaded = load_run(values, run.path, problem, many_rows=True)
     manifest = distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)
     print(f"{manifest.splits['train'].examples:,} training examples in {values.distilled_data_dir}")

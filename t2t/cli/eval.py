@@ -5,16 +5,14 @@ import logging
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, refuse_flags
-from t2t.cli.decoding_flags import define_device_flags, define_engine_flags
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, DECODING, flag_group
+from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_device_flags, define_engine_flags, define_search_flags
+from t2t.cli.flags import DATA, DECODING, command_flags, define_field_flag, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_run, open_trained_run
-from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource
 from t2t.inference.engine_choice import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data
@@ -126,7 +124,7 @@ def evaluate(config: RunConfig, checkpoint: str, split: str, eval_steps: int, va
 def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
     prepare_framework()
     from t2t.runs.evaluation import evaluate
-    from t2t.runs.split_decoding import decodes
+    from t2t.runs.trained_problems import decodes
 
     engine = loaded.translator().engine if decodes(loaded.model, data.problem) else None
     parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
@@ -136,8 +134,7 @@ def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
 
 
 def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    from t2t.runs.engine_comparison import compare_engines
-    from t2t.runs.split_decoding import first_examples
+    from t2t.runs.evaluation import compare_engines, first_examples
 
     examples = first_examples(data, split, loaded.hparams, eval_steps)
     found = compare_engines(loaded.translator(), examples)

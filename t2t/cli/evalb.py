@@ -7,8 +7,9 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, warn_of_repairs
-from t2t.cli.help import FILES, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import FILES, command_flags, flag_group
+from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
 from t2t.metrics.brackets import BUILT_IN, evalb_report, get_parameters

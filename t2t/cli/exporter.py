@@ -5,17 +5,15 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.decoding_flags import define_language_flags, languages_of
-from t2t.cli.help import flag_group
+from t2t.cli.common import command
+from t2t.cli.decoding_flags import define_language_flags, define_search_flags, languages_of
+from t2t.cli.flags import command_flags, flag_group
 from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
-from t2t.cli.search_flags import define_search_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
-from t2t.files.paths import local_path, with_addresses
+from t2t.files.paths import is_in_zoo, local_path, with_addresses
 from t2t.files.remote.mirror import is_mirrored
-from t2t.files.zoo import is_in_zoo
 from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, check_request, describe_quantizations
 from t2t.formats.parity import FLOAT32, PROMISES
 from t2t.registry import EXPORTERS

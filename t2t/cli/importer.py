@@ -5,9 +5,9 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, define_alias, is_given
-from t2t.cli.help import flag_group
-from t2t.cli.plugin_flags import define_plugin_flags, lists_registry
+from t2t.cli.common import command
+from t2t.cli.flags import command_flags, define_alias, flag_group, is_given
+from t2t.cli.problem_flags import define_plugin_flags, lists_registry
 from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path, with_addresses
 from t2t.formats.importer import TENSOR2TENSOR, ImportRequest, Reads, read_by

@@ -12,16 +12,15 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.decoding_flags import languages_of
-from t2t.cli.help import RUN, flag_group
+from t2t.cli.flags import RUN, command_flags, flag_group
 from t2t.cli.run_flags import check_run_loadable, load_run, open_run
 from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
 from t2t.cli.tensor2tensor import INSIGHT_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.output import check_output
-from t2t.files.paths import address_of, local_path
-from t2t.files.zoo import PREFIX, zoo_runs
+from t2t.files.paths import ZOO_PREFIX, address_of, local_path, zoo_runs
 from t2t.formats.exporter import is_export
 from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
@@ -68,8 +67,8 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE, positional=("runs",))
 def main(values: flags.FlagValues) -> int:
-    names = values.runs or ([] if values.output_dir else [PREFIX])
-    folders = [folder for name in names for folder in (zoo_runs().values() if name == PREFIX else [_folder(name)])]
+    names = values.runs or ([] if values.output_dir else [ZOO_PREFIX])
+    folders = [folder for name in names for folder in (zoo_runs().values() if name == ZOO_PREFIX else [_folder(name)])]
     data = local_path(values.data_dir)
     if values.data_dir and not address_of(data) and not data.is_dir():
         raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")
@@ -99,8 +98,8 @@ def _folder(name: str) -> Path:
             raise UserError(f"{name}: there is no such folder; name a run, or a folder with runs below it")
         if next(find_runs(path), None) is None:
             raise UserError(
-                f"{name}: there is no run below this folder; train one with t2t-trainer, name another, or {PREFIX} for "
-                f"those that come with t2t"
+                f"{name}: there is no run below this folder; train one with t2t-trainer, name another, or "
+                f"{ZOO_PREFIX} for those that come with t2t"
             )
     return path
 

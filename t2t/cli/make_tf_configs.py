@@ -6,8 +6,8 @@ import shlex
 from absl import flags
 
 from t2t.backends.cluster import SLURM, find_cluster
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import MACHINE, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import MACHINE, command_flags, flag_group
 from t2t.errors import UserError
 
 USAGE = """
@@ -29,21 +29,26 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if values.ps:
         raise UserError(
-            f"--ps={values.ps}: there are no parameter servers, every worker holds all weights; name machines with "
-            f"GPUs in --masters, and leave --ps out"
+            "there are no parameter servers, every worker holds all weights",
+            "name machines with GPUs in --masters, and leave --ps out",
+            option="ps",
+            value=values.ps,
         )
     if not values.masters:
-        raise UserError("--masters: not given; name host:port of each machine, e.g. node1:2222,node2:2222")
+        raise UserError("not given", "name host:port of each machine, e.g. node1:2222,node2:2222", option="masters")
     if values.masters == SLURM:
         raise UserError(
-            f"--masters={SLURM}: under Slurm no list is needed; start t2t-trainer --worker_hosts={SLURM} with srun"
+            "under Slurm no list is needed",
+            f"start t2t-trainer --worker_hosts={SLURM} with srun",
+            option="masters",
+            value=SLURM,
         )
     addresses = values.masters.split(",")
     for index in range(len(addresses)):
         try:
             find_cluster(values.masters, index)
         except UserError as error:
-            raise UserError(str(error).replace("--worker_hosts=", "--masters=")) from error
+            raise UserError(error.found, error.remedy, option="masters", value=values.masters) from error
         task = {"type": "worker", "index": index}
         config = json.dumps({"cluster": {"worker": addresses}, "task": task})
         print(f"{shlex.quote(config)}\t--worker_hosts={values.masters} --worker_index={index}")

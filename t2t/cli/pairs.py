@@ -1,11 +1,14 @@
-"""Reads two parallel files: translations and references."""
+"""Reads translations and references, and waits for those that are still being made."""
 
+import logging
 import os
+import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
-from t2t.cli.common import warn_of_repairs
-from t2t.files.lines import unequal_lengths
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource, unequal_lengths
+
+log = logging.getLogger("t2t")
 
 
 def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:
@@ -47,3 +50,31 @@ def read_all(path: str) -> list[str]:
     lines = list(source.lines(repaired))
     warn_of_repairs(repaired, f"{source}: ")
     return lines
+
+
+def warn_of_repairs(repaired: Counter, where: str = "") -> None:
+    """Warns about lines that were repaired while reading, by kind of repair; `where` precedes each warning."""
+    for what, count in sorted(repaired.items()):
+        log.warning("%s%s in %s lines", where, what, f"{count:,}")
+
+
+PAUSE_S = 10.0
+"""Seconds between polls."""
+
+
+def steps_as_they_appear(
+    list_steps: Callable[[], Iterable[int]], min_steps: int = 0, wait_minutes: float = 0.0, pause_s: float = PAUSE_S
+) -> Iterator[int]:
+    """Yields each step once, always the smallest pending one, until none has appeared for `wait_minutes`."""
+    done: set[int] = set()
+    deadline = time.monotonic() + 60 * wait_minutes
+    while True:
+        new = [step for step in list_steps() if step >= min_steps and step not in done]
+        if new:
+            done.add(min(new))
+            yield min(new)
+            deadline = time.monotonic() + 60 * wait_minutes
+        elif time.monotonic() >= deadline:
+            return
+        else:
+            time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))

@@ -1,25 +1,38 @@
-"""Flags of a problem, its files and options, and the `RunConfig` built from them."""
+"""Flags of a problem, its files and options, and of plug-ins, which define more; the `RunConfig` built from them.
+
+`--registry_help` lists the registered names.
+"""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import define_alias, is_given
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, FILTERS, NAMES, flag_group
-from t2t.cli.plugin_flags import define_plugin_flags, plugin_option_names
-from t2t.cli.search_flags import given_hparams, search_overrides
+from t2t.cli.decoding_flags import given_hparams, search_overrides
+from t2t.cli.flags import (
+    ALL,
+    DATA,
+    FILTERS,
+    NAMES,
+    define_alias,
+    define_field_flag,
+    define_usr_dir_flag,
+    flag_group,
+    given_values,
+)
 from t2t.errors import UserError
 from t2t.hparams.override import join_overrides
-from t2t.problems.filters.options import FilterOptions
+from t2t.problems.filters import FilterOptions
 from t2t.problems.language_model import LanguagemodelFilesOptions
 from t2t.problems.options import ProblemOptions
-from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.speech_files import SpeechGenerationOptions
 from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
+from t2t.registry import PROBLEMS
 from t2t.runs.config import OPTIONS, TRAIN_AND_EVALUATE, TRAIN_ONLY, RunConfig
 from t2t.runs.names import resolve_aliases
+from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 _OPTION_FLAGS = {
@@ -45,8 +58,8 @@ _OPTION_FLAGS = {
     "target_language": "Code of the target language, e.g. zh, which selects BLEU's tokenizer; optional.",
 }
 _NUMBER_FLAGS: dict[str, type[ProblemOptions]] = {
-    "vocab_size": TextOptions, "subword_sampling": TextOptions, "cut_length": LanguagemodelFilesOptions,
-    "sample_rate": SpeechGenerationOptions,
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "preprocessors": TextOptions,
+    "cut_length": LanguagemodelFilesOptions, "sample_rate": SpeechGenerationOptions,
 }  # fmt: skip
 """With the class that has the option."""
 _FILE_FILTER_FLAGS = {
@@ -88,7 +101,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the problem options that are given; a default may be meant to replace what data or a run records."""
     names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
-    return {name: values[name].value for name in (*names, *plugin_option_names(values)) if is_given(values[name])}
+    of_plugins = [name for name in values if getattr(values[name], "is_plugin_option", False)]
+    return given_values(values, (*names, *of_plugins))
 
 
 def config_of(values: flags.FlagValues) -> RunConfig:
@@ -99,9 +113,59 @@ def config_of(values: flags.FlagValues) -> RunConfig:
     """
     if not values.problem and "model" not in values:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
-    given = {name: values[name].value for name in OPTIONS if name in values and is_given(values[name])}
+    given = given_values(values, OPTIONS)
     if given.get("schedule", TRAIN_ONLY) not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # it only evaluates, without a seed
         given = {name: value for name, value in given.items() if name not in ("schedule", "random_seed")}
     if "model" in values:
         given["hparams"] = join_overrides((given_hparams(values), search_overrides(values)))
     return resolve_aliases(RunConfig.given({**given, "problem_options": problem_options(values)}))
+
+
+def define_plugin_flags(values: flags.FlagValues) -> None:
+    """Defines --t2t_usr_dir and --registry_help."""
+    define_usr_dir_flag(values)
+    with flag_group(values, NAMES) as define:
+        define.string("registry_help", None, "Lists all registered names, one a line, numbered ones together; =TEXT "
+                      "for those that contain TEXT, =hparams for the fields of all hparams sets, =SET for those of "
+                      "one set.")  # fmt: skip
+
+
+def lists_registry(values: flags.FlagValues) -> bool:
+    """Loads the plug-ins; prints the names and returns True if --registry_help asks for them."""
+    load_plugins_quietly(values.t2t_usr_dir)
+    if values.registry_help is None:
+        return False
+    from t2t.runs.listing import registry_listing  # which most commands do not need
+
+    print(registry_listing(values.registry_help.replace(ALL, "")))
+    return True
+
+
+def define_plugin_options(values: flags.FlagValues, names: Iterable[str], usr_dir: str) -> None:
+    """Loads the plug-ins and defines flags for the options of their problems, if one of `names` is no flag yet.
+
+    Args:
+        values: of a command.
+        names: of flags, on the command line or in a file.
+        usr_dir: value of --t2t_usr_dir; may be empty.
+
+    Raises:
+        UserError: a plug-in failed to import, or the folder is not a package.
+    """
+    unknown = {name for name in names if name not in values and name.removeprefix("no") not in values}
+    if not unknown or "t2t_usr_dir" not in values:
+        return
+    registered = [entry for plugin in load_plugins_quietly(usr_dir) for entry in plugin.registered]
+    for name in (entry.removeprefix("problem:") for entry in registered if entry.startswith("problem:")):
+        options = getattr(PROBLEMS.get(name), "options_class", None)
+        for field in dataclasses.fields(options) if dataclasses.is_dataclass(options) else ():
+            if field.name not in values:
+                _define(values, field, name)
+
+
+def _define(values: flags.FlagValues, field: dataclasses.Field, problem: str) -> None:
+    kinds = {bool: "boolean", int: "integer", float: "float"}
+    text = field.metadata.get("doc", "").removesuffix(".") or "An option"
+    with flag_group(values, DATA) as define:
+        getattr(define, kinds.get(type(field.default), "string"))(field.name, field.default, f"{text} (of {problem}).")
+    values[field.name].is_plugin_option = True

@@ -10,9 +10,9 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.decoding import typed_lines
-from t2t.cli.help import LONGEST_S, NAMES, OUTPUT, flag_group
+from t2t.cli.flags import LONGEST_S, NAMES, OUTPUT, command_flags, flag_group
 from t2t.cli.tensor2tensor import QUERY_FLAGS, define_unused_flags
 from t2t.errors import MachineError, UserError
 from t2t.inference.hypothesis import LENGTH

@@ -7,13 +7,10 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import define_alias
-from t2t.cli.decoding_flags import decoding_devices, engine_choice
-from t2t.cli.help import NAMES, RUN, flag_group
-from t2t.cli.plugin_flags import define_usr_dir_flag
-from t2t.cli.search_flags import trained_overrides
+from t2t.cli.decoding_flags import decoding_devices, engine_choice, trained_overrides
+from t2t.cli.flags import NAMES, RUN, define_alias, define_usr_dir_flag, flag_group
 from t2t.errors import UserError
-from t2t.files.zoo import names_zoo
+from t2t.files.paths import names_zoo
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
@@ -56,11 +53,11 @@ def open_run(
         raise UserError(NO_RUN.format("output_dir"))
     run = RunDir.open(output_dir)
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
-    asked = {kind: name for kind, name in names.items() if name}
-    if _differing_names(asked, run):
+    requested = {kind: name for kind, name in names.items() if name}
+    if _differing_names(requested, run):
         load_plugins_quietly(t2t_usr_dir)
-    if wrong := _differing_names(asked, run):
-        found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
+    if wrong := _differing_names(requested, run):
+        found = "; ".join(f"--{name}={requested[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
     return run
 
@@ -71,17 +68,13 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
     Raises:
         UserError: see `open_run` and `check_run_loadable`.
     """
-    return _open_trained_runs(values, [values.output_dir])[0]
+    return open_trained_runs(values, [values.output_dir])[0]
 
 
-def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
-    """Does as `open_trained_run` for each run in --output_dir, separated by commas."""
-    return _open_trained_runs(values, split_folders(values.output_dir))
-
-
-def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list[RunDir]:
+def open_trained_runs(values: flags.FlagValues, folders: Sequence[str] = ()) -> list[RunDir]:
+    """Does as `open_trained_run` for each run in `folders`, by default those in --output_dir, separated by commas."""
     names = (values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
-    runs = [open_run(folder, *names) for folder in folders]
+    runs = [open_run(folder, *names) for folder in folders or split_folders(values.output_dir)]
     for run in runs:
         check_run_loadable(run, values)
     if len(runs) > 1:
@@ -119,9 +112,9 @@ def load_run(
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
     """Loads one run as `load_run` does, or an ensemble of several."""
-    from t2t.runs import ensembles
+    from t2t.runs import loading
 
-    return ensembles.load_runs(
+    return loading.load_runs(
         [(run.path, values.checkpoint) for run in runs],
         values.ensemble_average,
         engine_choice(values),
@@ -148,9 +141,9 @@ def split_folders(output_dir: str) -> list[str]:
     return [output_dir] if one else folders
 
 
-def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
-    """Returns the keys of `asked` whose names, with registered aliases resolved, differ from the run's."""
-    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
+def _differing_names(requested: dict[str, str], run: RunDir) -> list[str]:
+    """Returns the keys of `requested` whose names, with registered aliases resolved, differ from the run's."""
+    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in requested}
     if "problem" in own:
         own["problem"] |= {canonical("problem", name) for name in run.record.problems}
-    return [kind for kind, name in asked.items() if canonical(kind, name) not in own[kind]]
+    return [kind for kind, name in requested.items() if canonical(kind, name) not in own[kind]]

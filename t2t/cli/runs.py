@@ -9,13 +9,12 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags
-from t2t.cli.help import ACTION, OUTPUT, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import ACTION, OUTPUT, command_flags, flag_group
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.files.paths import local_path
+from t2t.files.paths import ZOO_PREFIX, local_path, zoo_runs
 from t2t.files.progress import clock
 from t2t.files.tables import aligned, to_tsv
-from t2t.files.zoo import PREFIX, zoo_runs
 from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.overview import FIELDS, RunOverview, overview, overview_of
 
@@ -81,8 +80,8 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _overviews(folder: str) -> list[RunOverview]:
-    if folder == PREFIX:
-        return [overview_of(path, f"{PREFIX}{name}") for name, path in zoo_runs().items()]
+    if folder == ZOO_PREFIX:
+        return [overview_of(path, f"{ZOO_PREFIX}{name}") for name, path in zoo_runs().items()]
     return overview(local_path(folder))
 
 

@@ -13,20 +13,20 @@ from absl import flags
 from t2t.checkpoints.averaging import decoded_folders
 from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
 from t2t.checkpoints.store import LATEST, CheckpointStore
-from t2t.cli.common import command, command_flags
+from t2t.cli.common import command
 from t2t.cli.config import refuse_flags
 from t2t.cli.decoding_flags import (
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_language_flags,
+    define_search_flags,
     engine_choice,
     languages_of,
+    trained_overrides,
 )
-from t2t.cli.help import LONGEST_S, RUN, flag_group
-from t2t.cli.plugin_flags import define_usr_dir_flag
+from t2t.cli.flags import LONGEST_S, RUN, command_flags, define_usr_dir_flag, flag_group
 from t2t.cli.run_flags import NO_RUN, check_run_loadable, load_run, load_runs, open_run, split_folders
-from t2t.cli.search_flags import define_search_flags, trained_overrides
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path
 from t2t.formats.exporter import is_export
@@ -286,7 +286,7 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
             checkpoint = run_and_checkpoint(folder)[1]
             load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
             bases.append(serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load))
-    from t2t.runs.adapting import load_adapters
+    from t2t.runs.loading import load_adapters
 
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
@@ -345,8 +345,10 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
     if values.checkpoint != values["checkpoint"].default:
         fixed.append("checkpoint")
     if fixed or trained_overrides(values):
-        asked = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
-        raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
+        requested = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
+        raise UserError(
+            f"{requested}: {folder} is an export, which answers as it was made; leave that out or name its run"
+        )
 
 
 def needs_serving() -> AbstractContextManager[None]:

@@ -2,15 +2,22 @@
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, define_alias
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, NAMES, RUN, flag_group
-from t2t.cli.plugin_flags import define_usr_dir_flag
+from t2t.cli.common import command
+from t2t.cli.flags import (
+    DATA,
+    NAMES,
+    RUN,
+    command_flags,
+    define_alias,
+    define_field_flag,
+    define_usr_dir_flag,
+    flag_group,
+)
 from t2t.cli.run_flags import open_run
 from t2t.files.paths import with_addresses
+from t2t.runs.config import ShortlistOptions
 from t2t.runs.run_checks import check_plugins, select_problem
 from t2t.runs.shortlist import learn_shortlist
-from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 

@@ -5,8 +5,7 @@ import sys
 
 from absl import flags
 
-from t2t.backends.cluster import find_cluster
-from t2t.cli.common import command, command_flags, is_given
+from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, format_config, given_flags, unset_of_file
 from t2t.cli.decoding import (
     check_files,
@@ -15,13 +14,23 @@ from t2t.cli.decoding import (
     decode_file,
     decode_interactively,
 )
+from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.eval import evaluate
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
-from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import config_of, define_problem_flags
+from t2t.cli.flags import (
+    DATA,
+    DECODING,
+    MACHINE,
+    NAMES,
+    RUN,
+    TRAINING,
+    WARM_START,
+    command_flags,
+    define_field_flag,
+    flag_group,
+    is_given,
+)
+from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.run_flags import load_run
-from t2t.cli.search_flags import OUTPUT_FLAGS, define_search_flags
 from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import (
     EVALUATE,
@@ -38,11 +47,11 @@ from t2t.hparams.override import assigned_names
 from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of, shared_options
+from t2t.runs.names import shared_options
 from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
-from t2t.tracking import build_trackers, check_trackers, split_names
+from t2t.tracking import build_trackers, check_trackers
 
 USAGE = """
 Trains a model on a problem; if --output_dir holds an interrupted run, resumes it exactly, with
@@ -147,7 +156,7 @@ def main(values: flags.FlagValues) -> int:
     if evaluates_only:
         unset_of_file(values, (*_OF_TRAINING, *_ONLY_WITH_SOME))
     _check_files(values, experiment)
-    is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
+    is_dry, is_chief = values.dry_run, config.cluster.is_chief
     generates = values.generate_data and not is_dry
     _check_training_flags(values, evaluates_only)
     if not evaluates_only:
@@ -189,9 +198,9 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
         raise UserError(f"--output_dir={config.output_folder}: that is a file; name a folder")
     if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
-    check_reference(values)
     if values.decode_reference:
-        check_scoring(values.decode_reference, experiment.hparams, problems_of(config))
+        check_reference(values)
+        check_scoring(values.decode_reference, experiment.hparams, experiment.problems)
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = _decodes(values)
@@ -210,7 +219,8 @@ def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> Non
     for name in _OF_TRAINING:
         if evaluates_only and values[name].value != values[name].default:
             raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
-    check_trackers(split_names(values.track))
+    if values.track:
+        check_trackers(values.track)
     if values.studio:
         with needs_serving():
             from t2t.serving import connections  # noqa: F401
@@ -238,13 +248,13 @@ def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     from t2t.runs.training import TrainingRun
 
     config = experiment.config
-    run = TrainingRun.prepare(experiment, config.cluster)
+    run = TrainingRun(experiment, config.cluster)
     if not config.cluster.is_chief:
         return run.fit()
     with run.workers.guard():
         for line in describe(run):
             write_line(line, sys.stderr)
-        beside = build_trackers(split_names(values.track), config.output_folder)
+        beside = build_trackers(values.track, config.output_folder) if values.track else []
         if values.studio:
             from t2t.cli.studio import ShowStudio
 
@@ -258,7 +268,7 @@ def _decodes(values: flags.FlagValues) -> list[str]:
 
 
 def _only_decodes(values: flags.FlagValues, experiment: Experiment) -> bool:
-    """Returns whether a begun run only decodes, because of --train_steps=0; training would record that as its end."""
+    """Returns whether an existing run only decodes, because of --train_steps=0; training would record that end."""
     if values.train_steps != 0 or not _decodes(values) or experiment.run is None or not experiment.run.has_checkpoints:
         return False
     log.info("--train_steps=0: decodes with the checkpoint in %s; the run stays as it is", experiment.run.path)

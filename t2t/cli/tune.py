@@ -7,13 +7,11 @@ from typing import Any
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, define_alias
+from t2t.cli.common import command
 from t2t.cli.config import fill_from_file, format_config, given_flags
-from t2t.cli.field_flag import define_field_flag
-from t2t.cli.help import NAMES, RUN, flag_group
-from t2t.cli.plugin_flags import lists_registry
-from t2t.cli.problem_flags import config_of
-from t2t.cli.search_flags import given_hparams, search_overrides
+from t2t.cli.decoding_flags import given_hparams, search_overrides
+from t2t.cli.flags import NAMES, RUN, command_flags, define_alias, define_field_flag, flag_group
+from t2t.cli.problem_flags import config_of, lists_registry
 from t2t.cli.tensor2tensor import RUN_FLAGS, UnusedFlag, define_unused_flags
 from t2t.cli.trainer import define_trainer_flags
 from t2t.errors import UserError, needs_extra
@@ -97,16 +95,14 @@ def main(values: flags.FlagValues) -> int:
     of_trials = {**given_flags(values, _NOT_OF_TRIALS), "keep_checkpoint_max": values.keep_checkpoint_max}
     record = given_flags(values, ("study", "generate_data")) | ({"hparams": hparams} if hparams else {})
     found = searching.search(
-        searching.StudyRequest(
-            folder=folder,
-            hparams_range=values.hparams_range,
-            config=config,
-            tune=TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
-            arguments=_arguments(of_trials),
-            decode=search_overrides(values),
-            record=format_config(record, {}),
-            generates=values.generate_data,
-        )
+        folder,
+        values.hparams_range,
+        config,
+        TuneSettings(**{name: values[name].value for name in _TUNE_FLAGS}),
+        _arguments(of_trials),
+        decode=search_overrides(values),
+        record=format_config(record, {}),
+        generates=values.generate_data,
     )
     print(found.table())
     return 0

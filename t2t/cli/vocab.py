@@ -9,12 +9,12 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, command_flags, warn_of_repairs
-from t2t.cli.help import ACTION, FILES, flag_group
+from t2t.cli.common import command
+from t2t.cli.flags import ACTION, FILES, command_flags, flag_group
+from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
-from t2t.files.lines import on_one_line
+from t2t.files.lines import STANDARD, LineSource, on_one_line
 from t2t.files.paths import local_path
-from t2t.files.source import STANDARD, LineSource
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
@@ -50,17 +50,17 @@ def build_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    asked = [name for name in _OPERATIONS if values[name].value]
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join('--' + name for name in asked)} are given; one at a time")
+    requested = [name for name in _OPERATIONS if values[name].value]
+    if len(requested) > 1:
+        raise UserError(f"{' and '.join('--' + name for name in requested)} are given; one at a time")
     vocabularies = _vocabularies(values.vocab_file, values.output_dir)
-    if not asked:
+    if not requested:
         print("\n\n".join("\n".join(summary(path, encoder)) for path, encoder in vocabularies.items()))
         return 0
     if len(vocabularies) > 1:
         files = ", ".join(map(str, vocabularies))
-        raise UserError(f"--{asked[0]}: the run has several vocabularies; name one with --vocab_file: {files}")
-    _apply(asked[0], *vocabularies.values())
+        raise UserError(f"--{requested[0]}: the run has several vocabularies; name one with --vocab_file: {files}")
+    _apply(requested[0], *vocabularies.values())
     return 0
 
 

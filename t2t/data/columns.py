@@ -42,11 +42,6 @@ def batch_dtype(spec: FeatureSpec) -> np.dtype:
     return np.dtype("i4") if spec.kind in (FeatureKind.TOKENS, FeatureKind.LABEL) else stored_dtype(spec)
 
 
-def item_shape(spec: FeatureSpec) -> tuple[int, ...]:
-    """Returns the shape of one item."""
-    return spec.shape
-
-
 def length_unit(spec: FeatureSpec) -> int:
     """Returns the number of items that count as 1 in lengths: for audio, the samples of 10 ms.
 
@@ -64,7 +59,7 @@ def pack(
         UserError: the spec does not allow a value; the fault lies in the problem's code.
     """
     where = f"feature {name!r} of problem {problem}"
-    shape, before = item_shape(spec), int(spec.kind in SEQUENCES)
+    shape, before = spec.shape, int(spec.kind in SEQUENCES)
     rank = before + len(shape)
     arrays = [np.asarray(array) for array in arrays]
     for array in arrays:

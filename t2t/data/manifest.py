@@ -1,14 +1,22 @@
-"""The manifest: a description of generated data. A folder without a valid manifest is not data."""
+"""The manifest: a description of generated data, and the comparison of its files with their checksums, each once.
 
+A folder without a valid manifest is not data. Verified files are recorded in a side file of it, `.verified.json`, with
+their size, inode number and times of modification and of status change. Writing to a file, copying or replacing it
+changes at least one of these; the time of status change even if the modification time is set back. So a side file that
+was copied along with a folder, or written for other checksums, has no effect. Changes without a write, on a failing
+disk, are noticed only at the first opening: remove the side file to compare everything again.
+"""
+
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
-from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, write_atomically
-from t2t.files.trust import PlainName, read_record, read_sealed, sealed
+from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, sha256_of, write_atomically
+from t2t.files.trust import PlainName, file_marks, is_settled, read_record, read_sealed, sealed, write_sealed
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -24,7 +32,7 @@ REMEDY = "delete that folder and run t2t-datagen again"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileRecord:
-    """One file of a shard."""
+    """One file of a part of a split."""
 
     name: PlainName
     bytes: int
@@ -32,7 +40,7 @@ class FileRecord:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ShardRecord:
+class SplitPart:
     """Consecutive examples of a split: for each feature a file of values and a file of offsets into it."""
 
     examples: int
@@ -40,7 +48,7 @@ class ShardRecord:
     offsets: dict[str, FileRecord]
 
     def files(self) -> list[FileRecord]:
-        """Returns all files of the shard."""
+        """Returns all files of the part."""
         return [*self.values.values(), *self.offsets.values()]
 
 
@@ -60,7 +68,8 @@ class SplitRecord:
 
     examples: int
     columns: dict[str, ColumnTotals]
-    shards: list[ShardRecord]
+    shards: list[SplitPart]
+    """Its parts; files of all versions have them under this name."""
     dropped: dict[str, int]
     """Examples left out, by reason."""
     mended: dict[str, int]
@@ -77,7 +86,16 @@ class SplitRecord:
 
     def files(self) -> list[FileRecord]:
         """Returns all files of the split."""
-        return [file for shard in self.shards for file in shard.files()] + list(self.texts.values())
+        return [file for part in self.shards for file in part.files()] + list(self.texts.values())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawFile:
+    """A raw file at the time when data was made from it."""
+
+    path: str
+    bytes: int
+    sha256: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,7 +213,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
-            f"generate the data first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir"
+            f"generate the data first with t2t-datagen or t2t-trainer --generate_data, or correct --data_dir"
         ) from None
     except OSError as error:
         cure = remedy_of(error, "correct --data_dir or its permissions")
@@ -221,3 +239,52 @@ def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
         UserError: a file is missing, or is not the vocabulary that the data was made with.
     """
     return read_encoders(folder, manifest.vocabularies, REMEDY)
+
+
+SIDE_FILE = ".verified.json"
+
+
+def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
+    """Compares files with their checksums, about a gigabyte per second; skips files that were verified before.
+
+    If the folder cannot be written, nothing is recorded.
+
+    Raises:
+        UserError: a file is missing or has changed.
+    """
+    for name in find_changed(folder, records):
+        path = Path(folder) / name
+        raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
+
+
+def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
+    """Yields the names of files that have changed or are missing; see `verify_files`."""
+    folder = Path(folder)
+    known = _read(folder)
+    found = dict(known)
+    for record in records:
+        path = folder / record.name
+        try:
+            before = file_marks(path)
+            if known.get(record.name) == [record.sha256, *before]:
+                continue
+            is_same = sha256_of(path) == record.sha256
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            found.pop(record.name, None)
+            yield record.name
+            continue
+        found.pop(record.name, None)
+        if file_marks(path) == before and is_settled(before):
+            found[record.name] = [record.sha256, *before]
+    if found != known:
+        with contextlib.suppress(OSError):  # read-only data, or a full disk: everything is compared again next time
+            write_sealed(folder / SIDE_FILE, found)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Returns the recorded files by name; empty if the side file is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError, UserError):
+        return read_sealed(folder / SIDE_FILE)
+    return {}

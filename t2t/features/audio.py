@@ -18,6 +18,7 @@ import numpy as np
 from t2t.errors import UserError, needs_extra, one_line
 from t2t.features.feature import Feature, shown
 from t2t.features.text import Text
+from t2t.registry import register_feature
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 
@@ -27,6 +28,7 @@ CODES = tuple(map(str, range(MU + 1)))
 LOUDEST_16_BIT = 2**15 - 1
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Audio(Feature):
     """A waveform: samples have the path of an audio file, or a (N,) float array."""
@@ -67,6 +69,7 @@ class Audio(Feature):
         return self.encode([path])[0]
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class AudioCodes(Text):
     """Sound as the sequence of its mu-law codes: samples have the path of an audio file, outputs can be written as WAV.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from t2t.errors import UserError, one_line
-from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 

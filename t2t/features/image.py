@@ -15,6 +15,7 @@ import numpy as np
 from t2t.errors import UserError, one_line
 from t2t.features.feature import Feature, Finished, shown
 from t2t.features.text import Text
+from t2t.registry import register_feature
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 
@@ -30,6 +31,7 @@ _SIXTEEN_BIT_FORMATS = ("PNG", "PPM")
 """Formats for whose 16 bits Pillow (some versions for PNG) has the mode of 32 bits."""
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Image(Feature):
     """An image: samples have (H, W, C) uint8 of any size; they are stored in one size."""
@@ -63,6 +65,7 @@ class Image(Feature):
         return self.encode([read_image(path, self.shape[2])])[0]
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Video(Image):
     """A clip: samples have (frames, H, W, C) uint8; frames are stored in one size, like images."""
@@ -89,6 +92,7 @@ class Video(Image):
         return None
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class ImageCodes(Text):
     """An image as the sequence of its intensities: samples have `intensities_text`, outputs can be written as PNG."""

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from t2t.features.feature import Feature, shown
+from t2t.registry import register_feature
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder, listed
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Label(Feature):
     """One of a few classes: samples have its name."""

@@ -8,15 +8,16 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.features.feature import Feature, text_fault
+from t2t.registry import register_feature
 from t2t.specs.features import FeatureSpec
-from t2t.text import encoder_class
 from t2t.text.byte import ByteEncoder
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, encoder_class
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import parse_languages, tag_of
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Text(Feature):
     """Text: samples have a str.

@@ -11,13 +11,15 @@ from t2t.features.feature import Finished
 from t2t.features.text import Text
 from t2t.features.treebank.linearisation import is_end, restored, words_of
 from t2t.features.treebank.reading import has_two_uses, labels_of_output, main_uses, uses_as_known
+from t2t.registry import register_feature
 from t2t.specs.constants import TRAIN, UNK_ID
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.constraints import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Tree(Text):
     """A constituency tree over the words of the inputs: samples have its labels, outputs are in brackets.

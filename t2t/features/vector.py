@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from t2t.features.feature import Feature, shown
+from t2t.registry import register_feature
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 
 
+@register_feature
 @dataclasses.dataclass(frozen=True)
 class Vector(Feature):
     """A sequence of vectors: samples have (length, channels) arrays of float."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from t2t.errors import MachineError, one_line
-from t2t.files.zoo import check_outside_zoo
+from t2t.files.paths import check_outside_zoo
 
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders, which are never read."""

@@ -26,9 +26,8 @@ from t2t.files.atomic import (
     os_errors_as_machine_errors,
     sha256_of,
 )
-from t2t.files.file_marks import file_marks, is_settled
 from t2t.files.lines import GZIP_MAGIC, errors_of_reading, read_lines
-from t2t.files.trust import read_record, read_sealed, write_sealed
+from t2t.files.trust import file_marks, is_settled, read_record, read_sealed, write_sealed
 
 log = logging.getLogger("t2t")
 

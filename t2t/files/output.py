@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Self
 
 from t2t.errors import MachineError, UserError
 from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors
+from t2t.files.lines import STANDARD
 from t2t.files.remote.mirror import is_mirrored, publish
-from t2t.files.source import STANDARD
 from t2t.files.trust import read_sealed, write_sealed
 
 _FORMAT = 1

@@ -4,9 +4,12 @@ Small JSON files that other files depend on (a run's record, a manifest, a point
 digest of all other entries and of the file's name. This detects a flipped digit, or a file in another's place. The seal
 has the same form in every format, so that damage can be told from a newer format. Files without a seal are accepted:
 the first versions wrote none, and users who edit a file by hand remove the entry.
+
+Marks of a file, its size and times, tell whether it has changed since it was last checked.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -14,6 +17,8 @@ import pickle
 import pickletools
 import re
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
@@ -181,3 +186,44 @@ def parse_sealed(name: str, content: bytes) -> dict[str, Any]:
 def _digest(name: str, values: dict[str, Any]) -> str:
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()
+
+
+T = TypeVar("T")
+
+_SETTLED_NS = 2_000_000_000
+"""Age at which a file's times will show every later change: file systems store times in steps of up to 2 s."""
+
+
+def file_marks(path: Path | str) -> list[int]:
+    """Returns size in bytes, inode number, and times of modification and of status change in nanoseconds.
+
+    Writing to a file, copying or replacing it changes at least one of them.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    status = os.stat(path)
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def remembered(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Returns a function that reads a file as `read` does, but again only if the file has changed since.
+
+    All callers get the same object, so that none may change it. Errors are not remembered.
+    """
+
+    @functools.lru_cache(maxsize=8)
+    def read_version(path: Path, *marks: int) -> T:
+        return read(path)
+
+    @functools.wraps(read)
+    def read_or_recall(path: Path) -> T:
+        marks = file_marks(path)
+        return read_version(path, *marks) if is_settled(marks) else read(path)
+
+    return read_or_recall
+
+
+def is_settled(marks: list[int]) -> bool:
+    """Returns whether a file is so old that every later change gives it other times, unless the clock is set back."""
+    return time.time_ns() - max(marks[2:]) > _SETTLED_NS

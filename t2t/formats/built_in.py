@@ -31,7 +31,7 @@ def export_ctranslate2(translator: Any, job: Any) -> Any:
 @register_exporter("marian")
 def export_marian(translator: Any, job: Any) -> Any:
     """Marian: `model.npz`, vocabularies and `decoder.yml`."""
-    from t2t.formats.marian.export import MarianExport
+    from t2t.formats.marian.write import MarianExport
 
     return MarianExport(translator, job)
 
@@ -85,7 +85,7 @@ def import_tensor2tensor(request: Any) -> Any:
 @reads("a folder with a checkpoint of fairseq (model.pt), dict.<language>.txt of both languages, and BPE codes")
 def import_fairseq(request: Any) -> Any:
     """A translator of fairseq: a checkpoint, two dictionaries, and BPE codes or a SentencePiece model."""
-    from t2t.formats.fairseq.read import read
+    from t2t.formats.fairseq import read
 
     return read(request)
 
@@ -133,7 +133,7 @@ def import_opennmt(request: Any) -> Any:
 )
 def import_opennmt_tf(request: Any) -> Any:
     """A Transformer of OpenNMT-tf 2."""
-    from t2t.formats.opennmt_tf.read import read
+    from t2t.formats.opennmt_tf import read
 
     return read(request)
 
@@ -142,6 +142,6 @@ def import_opennmt_tf(request: Any) -> Any:
 @reads("a model's folder of Sockeye 3, with its params.best", takes=("sentencepiece_model",))
 def import_sockeye(request: Any) -> Any:
     """A Transformer of Sockeye 3."""
-    from t2t.formats.sockeye.read import read
+    from t2t.formats.sockeye import read
 
     return read(request)

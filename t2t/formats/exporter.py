@@ -61,7 +61,7 @@ def needs(
     """Decorates an exporter, a class or function, with its `Needs`."""
 
     def decorate(exporter: Made) -> Made:
-        vars(exporter)["needs"] = Needs(quantizations, packages, extra)
+        exporter.needs = Needs(quantizations, packages, extra)  # type: ignore[attr-defined]
         return exporter
 
     return decorate

@@ -10,6 +10,7 @@ from t2t.checkpoints.arrays import Arrays, parse_arrays
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, check_inside
+from t2t.formats.importer import Settings
 from t2t.formats.pytorch import parse_pytorch
 from t2t.formats.tensors import Tensors
 
@@ -45,6 +46,13 @@ class ModelFolder:
                 raise UserError(f"{path} has {path.stat().st_size:,} bytes, more than any such file; get it again")
             return path.read_bytes()
 
+    def read_text(self, name: str, most: int | None = None) -> str:
+        """Returns the text of a file; raises UserError as `read`, or if it is not UTF-8."""
+        try:
+            return self.read(name, most).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path / name} is not UTF-8 ({error.reason}); get it again") from None
+
     def read_json(self, name: str, kind: type = dict) -> Any:
         """Returns the object, or list, in a JSON file; raises UserError if it is missing or contains another type."""
         content = self.read(name, MOST_BYTES)
@@ -58,15 +66,19 @@ class ModelFolder:
         return values
 
     @functools.cached_property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Settings:
         """The content of `config.json`."""
-        config: dict[str, Any] = self.read_json("config.json")
-        return config
+        return self.read_settings("config.json")
 
     @functools.cached_property
-    def generation_config(self) -> dict[str, Any]:
+    def generation_config(self) -> Settings:
         """Search settings from `generation_config.json`, or in older folders from `config.json`."""
-        return self.read_json("generation_config.json") if self.has("generation_config.json") else self.config
+        name = "generation_config.json"
+        return self.read_settings(name) if self.has(name) else self.config
+
+    def read_settings(self, name: str) -> Settings:
+        """Returns the settings in a JSON file; raises UserError as `read_json`."""
+        return Settings(self.read_json(name), self.path / name)
 
     def read_tensors(self) -> Tensors:
         """Returns the tensors of the model; nothing in the files is executed.
@@ -76,7 +88,7 @@ class ModelFolder:
         """
         for name, parse in _READERS.items():
             if self.has(name):
-                return Tensors(self._parse(name, parse), str(self.path / name))
+                return Tensors(self.parse(name, parse), str(self.path / name))
             if self.has(f"{name}.index.json"):
                 return Tensors(self._parse_shards(f"{name}.index.json", parse), str(self.path / f"{name}.index.json"))
         raise UserError(
@@ -84,7 +96,8 @@ class ModelFolder:
             f"shards that <name>.index.json lists"
         )
 
-    def _parse(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
+    def parse(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
+        """Returns the tensors of a file; raises UserError if it is missing, or if `parse` raises ValueError."""
         try:
             return parse(self.read(name))
         except ValueError as error:
@@ -96,5 +109,5 @@ class ModelFolder:
             raise UserError(f"{self.path / name} has no weight_map of tensors to files next to it; get it again")
         arrays: Arrays = {}
         for file in sorted(set(shards.values())):
-            arrays |= self._parse(file, parse)
+            arrays |= self.parse(file, parse)
         return arrays

@@ -1,20 +1,45 @@
-"""A vocabulary of another toolkit in our order, and conversion of its tables.
+"""The ids, pieces and tables of another toolkit in our order: padding, end of sequence and unknown first.
 
 Legend: V our ids, U foreign ids, D width.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
+from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few
-from t2t.formats.ids import our_order
-from t2t.specs.constants import PAD_ID
+from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.imported import PieceTableEncoder
+from t2t.text.words import TokenEncoder
+
+
+def our_order(size: int, pad: int, eos: int, unknown: int) -> np.ndarray:
+    """Returns the foreign id of each of our ids, (size,): pad, eos and unknown, then the others in their order."""
+    first = [pad, eos, unknown]
+    return np.array(first + [number for number in range(size) if number not in first])
+
+
+def pieces_by_id(table: Mapping[str, int], where: str) -> list[str]:
+    """Returns the pieces of a piece -> id table, sorted by id.
+
+    Raises:
+        UserError: the ids are not 0 to n - 1, each once; the message names the table with `where`.
+    """
+    pieces = sorted(table, key=table.__getitem__) if all(type(n) is int for n in table.values()) else []
+    if not pieces or [table[piece] for piece in pieces] != list(range(len(pieces))):
+        raise UserError(f"{where}: its {len(table)} ids are not 0 to {len(table) - 1}, one a piece; get it again")
+    return pieces
+
+
+def in_our_order(pieces: Sequence[str], order: np.ndarray) -> list[str]:
+    """Returns the pieces by our ids; `order` is from `our_order`."""
+    return [pieces[number] for number in order]
+
 
 PADDING, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 """Names of the first three ids of a `token` vocabulary."""
@@ -109,20 +134,53 @@ def _spelt(tokens: Sequence[str], order: np.ndarray, with_white_space: bool = Fa
     return found
 
 
-def sides_of(
-    sides: Iterable[tuple[str, ForeignVocabulary]], models: Sequence[bytes]
+def encoders_of(
+    source: ForeignVocabulary, target: ForeignVocabulary, models: Sequence[Path]
 ) -> tuple[dict[str, TextEncoder], tuple[str, ...], tuple[str, ...]]:
     """Returns the encoder of each side, and notes and warnings for the report.
 
-    Args:
-        sides: (feature, vocabulary) pairs, inputs first.
-        models: SentencePiece models: none, one for both sides, or one each.
+    `models` are SentencePiece models: none, one for both sides, or one each.
     """
     encoders, notes, warnings = {}, [], []
-    for number, (feature, vocabulary) in enumerate(sides):
-        encoders[feature] = vocabulary.encoder(models[min(number, len(models) - 1)] if models else None)
+    for number, (feature, vocabulary) in enumerate(((INPUTS, source), (TARGETS, target))):
+        model = models[min(number, len(models) - 1)].read_bytes() if models else None
+        encoders[feature] = vocabulary.encoder(model)
         notes.append(vocabulary.note(feature))
         if not models and (lost := vocabulary.unspelt()):
             named = first_few([repr(token) for token in lost], ", ")
             warnings.append(f"{len(lost)} tokens of {feature} are spelt by no text split at white space: {named}")
     return encoders, tuple(notes), tuple(warnings)
+
+
+def token_weights(
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
+    tables: tuple[np.ndarray, np.ndarray, np.ndarray],
+    bias_U: np.ndarray | None,
+) -> tuple[Arrays, dict[str, Any]]:
+    """Returns the weights of embeddings and output layer, and the hparams for the tables that they share.
+
+    Args:
+        source: vocabulary of the inputs.
+        target: vocabulary of the targets; the same object if it is shared.
+        tables: tables of inputs, targets and the output layer, (U, D) each, by foreign ids.
+        bias_U: bias of the logits, if any.
+
+    Raises:
+        UserError: the number of rows of a table differs from the size of its vocabulary.
+    """
+    inputs = source.rows(tables[0], "its table of inputs")
+    targets = target.rows(tables[1], "its table of targets")
+    outputs = target.rows(tables[2], "its output layer")
+    weights = {"target_embedding/table": targets}
+    is_shared = source is target and np.array_equal(inputs, targets)
+    is_tied = np.array_equal(outputs, targets)
+    has_bias = not target.has_padding or (bias_U is not None and bool(np.any(bias_U)))
+    weights |= {} if is_shared else {"source_embedding/table": inputs}
+    weights |= {} if is_tied else {"output_embedding/table": outputs}
+    weights |= {"output_embedding/bias": target.biases(bias_U)} if has_bias else {}
+    return weights, {
+        "shared_embedding": is_shared,
+        "shared_embedding_and_softmax_weights": is_tied,
+        "output_bias": has_bias,
+    }

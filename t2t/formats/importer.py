@@ -6,11 +6,13 @@ This module loads nothing large, so that the help is shown at once. Importers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from t2t.errors import UserError
 from t2t.registry import IMPORTERS
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def reads(
     """Decorates an importer, a function of an `ImportRequest` that returns a `ForeignRun`, with what it reads."""
 
     def decorate(importer: Reader) -> Reader:
-        vars(importer)["reads"] = Reads(folder, needs, takes, named_problem)
+        importer.reads = Reads(folder, needs, takes, named_problem)  # type: ignore[attr-defined]
         return importer
 
     return decorate
@@ -116,6 +118,52 @@ class ForeignRun:
 
 
 # === Parts of importers ===
+
+
+class Settings(dict[str, Any]):
+    """The settings in a foreign file by name.
+
+    Args:
+        values: the settings.
+        where: the file, for messages.
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: Path | str):
+        super().__init__(values)
+        self.where = str(where)
+
+    def need(self, name: str, kind: type = int) -> Any:
+        """Returns a setting; raises UserError if it is missing or has the wrong type."""
+        value = self.get(name)
+        if type(value) is not kind:
+            raise UserError(f"{self.where} has {name}={value!r}; it must be of type {kind.__name__}; get it again")
+        return value
+
+    def size(self, name: str, default: int | None = None) -> int:
+        """Returns a whole number above 0, or the default if it is missing; raises UserError for anything else."""
+        if default is not None and self.get(name) is None:
+            return default
+        size: int = self.need(name)
+        if size < 1:
+            raise UserError(f"{self.where} has {name}={size}; it must be above 0; get it again")
+        return size
+
+    def number(self, name: str, default: float) -> float:
+        """Returns a number, or the default if it is missing; raises UserError for anything else."""
+        value = self.get(name)
+        if value is None:
+            return default
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise UserError(f"{self.where} has {name}={value!r}, which is no number; get it again")
+        return float(value)
+
+    def check(self, known: Mapping[str, Collection[Any]], wrong: Sequence[str] = ()) -> None:
+        """Raises UserError for settings whose values are not in `known`, and for what else is `wrong` with them."""
+        if found := [*unknown_values(self, known), *wrong]:
+            raise UserError(
+                f"{self.where} describes another network than the models here: {'; '.join(found)}; it cannot be "
+                f"imported"
+            )
 
 
 def unknown_values(settings: Mapping[str, Any], known: Mapping[str, Collection[Any]]) -> list[str]:

@@ -18,8 +18,8 @@ from t2t.backends.base import inputs_signature
 from t2t.errors import UserError, one_line
 from t2t.formats import graph_script
 from t2t.formats.exporter import GREEDY, GREEDY_SEARCH, Export, ExportJob, Trial
+from t2t.formats.exporting import example_shape, example_text
 from t2t.formats.graph_script import BEGIN, CONFIG, GRAPHS, LENGTH, MODEL, STEP
-from t2t.formats.made_inputs import example_shape, example_text
 from t2t.formats.parity import (
     FLOAT32,
     PROMISES,
@@ -35,7 +35,7 @@ from t2t.formats.parity import (
 from t2t.inference.growing_search import unknown_sizes
 from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.translator import Translator
-from t2t.layers.contexts import for_converters
+from t2t.layers.mode import in_mode
 from t2t.problems.base import feature_of
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -106,7 +106,7 @@ class GraphExport(Export):
 
     def write(self, folder: Path) -> None:
         """Writes graphs, vocabularies, configuration and script; raises UserError if a graph cannot be converted."""
-        with for_converters():
+        with in_mode(for_converters=True):
             graphs = self._graphs()
             self.convert(graphs, folder)
         names = {name: graph.names() for name, graph in graphs.items()}

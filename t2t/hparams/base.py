@@ -124,7 +124,7 @@ class HParams(
             if condition and condition.field in changed:
                 defaults = {condition.field: fields[condition.field].default}
                 chosen = parse_overrides(pick_overrides(later, condition.field), defaults, defaults)
-                if chosen[condition.field] not in condition.values:
+                if not condition.allows(chosen[condition.field]):
                     earlier = drop_overrides(earlier, name)
         return merge_overrides(earlier, later)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
+from t2t.registry import Registry
 
 LARGEST = 2**31 - 1
 """Upper bound of all integers without their own: sizes of tensors have 32 bits."""
@@ -18,10 +19,16 @@ class UsedWhen:
 
     field: str
     values: tuple[Any, ...]
+    registry: Registry[Any] | None = None
+    """Of the names that the other field takes: those of plug-ins may read every field."""
 
     def holds(self, hparams: Any) -> bool:
         """Returns whether the other field has one of the values."""
-        return getattr(hparams, self.field) in self.values
+        return self.allows(getattr(hparams, self.field))
+
+    def allows(self, value: Any) -> bool:
+        """Returns whether a value of the other field is one of the values."""
+        return value in self.values or (self.registry is not None and self.registry.is_of_plugin(value))
 
     def __str__(self) -> str:
         return f"{self.field}={'|'.join(map(str, self.values))}"
@@ -33,7 +40,7 @@ def param(
     *,
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: tuple[Any, ...] | None = None,
+    choices: tuple[Any, ...] | Registry[Any] | None = None,
     used_when: UsedWhen | None = None,
     only_trains: bool = False,
     only_shapes: bool | tuple[Any, ...] = False,
@@ -45,7 +52,7 @@ def param(
         doc: the description.
         minimum: smallest value.
         maximum: largest value.
-        choices: all values.
+        choices: all values, or the registry of all names.
         used_when: condition of use.
         only_trains: of a model's field, whether it affects training, but not the outputs of a trained model.
         only_shapes: of a model's field, whether it only decides which weights there are and their shapes, and weights
@@ -130,6 +137,8 @@ def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -
 
 def _complaint(rules: Mapping[str, Any], value: Any, asked: str) -> str:
     if rules["choices"] is not None and value not in rules["choices"]:
+        if isinstance(rules["choices"], Registry):
+            return asked + rules["choices"].unknown(value)
         return asked + f"use one of {', '.join(map(str, rules['choices']))}"
     if isinstance(value, float) and not math.isfinite(value):
         return asked + f"it is a finite number; {rules['doc']}"

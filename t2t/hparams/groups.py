@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 
 from t2t.hparams.field import UsedWhen, param, training_fraction
+from t2t.registry import OBJECTIVES, OPTIMIZERS, SCHEDULES
 
-SCHEDULES = ("noam", "rsqrt_decay", "inverse_sqrt", "constant", "linear", "cosine")
-OBJECTIVES = ("likelihood", "expected_reward", "minimum_risk")
-OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 MASK_PREDICT = "mask_predict"
 """Decoding method of conditional masked language models, see `t2t.search.mask_predict`."""
-_DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
+_DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"), SCHEDULES)
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
 _TOKEN_BY_TOKEN = UsedWhen("decode_method", ("beam", "greedy", "sample"))
 _MASK_PREDICT = UsedWhen("decode_method", (MASK_PREDICT,))
-_LIKELIHOOD = UsedWhen("objective", ("likelihood",))
-_SAMPLED = UsedWhen("objective", ("expected_reward", "minimum_risk"))
-_MOMENTUM = UsedWhen("optimizer", ("momentum",))
+_LIKELIHOOD = UsedWhen("objective", ("likelihood",), OBJECTIVES)
+_SAMPLED = UsedWhen("objective", ("expected_reward", "minimum_risk"), OBJECTIVES)
+_MOMENTUM = UsedWhen("optimizer", ("momentum",), OPTIMIZERS)
 _BELOW_1 = 0.999999
 """Largest decay: with 1, a moving average would never change."""
 
@@ -79,9 +77,9 @@ class ObjectiveHParams:
     """What training minimizes, see `t2t.training.objectives`."""
 
     objective: str = param(
-        "likelihood", "Objective to maximize. likelihood: the likelihood of the targets; expected_reward: the mean "
-        "metric of sampled outputs; minimum_risk: the same, with probabilities normalized over samples and target.",
-        choices=OBJECTIVES,
+        "likelihood", "Name of the objective to maximize. likelihood: the likelihood of the targets; expected_reward: "
+        "the mean metric of sampled outputs; minimum_risk: the same, with probabilities normalized over samples and "
+        "target; or that of a plug-in.", choices=OBJECTIVES,
     )  # fmt: skip
     objective_metric: str = param(
         "gleu", "Text metric that scores each sampled output against its target.", used_when=_SAMPLED
@@ -95,7 +93,7 @@ class ObjectiveHParams:
     )  # fmt: skip
     objective_sharpness: float = param(
         0.005, "Exponent of the probabilities in the distribution over the samples.", minimum=1e-6,
-        used_when=UsedWhen("objective", ("minimum_risk",)),
+        used_when=UsedWhen("objective", ("minimum_risk",), OBJECTIVES),
     )  # fmt: skip
     scheduled_sampling_prob: float = param(
         0.0, "Probability that the decoder reads a token predicted by the model instead of the target's; 0 = never.",
@@ -108,7 +106,10 @@ class ObjectiveHParams:
     @property
     def rows_per_example(self) -> int:
         """Rows of a training batch for each example: its target and the sampled outputs."""
-        return 1 if self.objective == "likelihood" else 1 + self.objective_samples
+        samples = self.objective in _SAMPLED.values or (
+            OBJECTIVES.is_of_plugin(self.objective) and OBJECTIVES.get(self.objective).samples_outputs
+        )
+        return 1 + self.objective_samples if samples else 1
 
 
 @dataclass(kw_only=True)
@@ -129,7 +130,8 @@ class OptimizerHParams:
     optimizer_momentum_nesterov: bool = param(False, "Whether to use Nesterov's momentum.", used_when=_MOMENTUM)
     weight_decay: float = param(
         0.0, "Weight decay, multiplied by the learning rate at each update; with momentum it is L2 regularization, "
-        "added to the gradient.", minimum=0.0, used_when=UsedWhen("optimizer", ("adamw", "lamb", "momentum")),
+        "added to the gradient.", minimum=0.0,
+        used_when=UsedWhen("optimizer", ("adamw", "lamb", "muon", "momentum"), OPTIMIZERS),
     )  # fmt: skip
     optimizer_adamax_clip: float = param(
         0.0, "Clips each weight's gradient to this factor times its largest past gradient; 0 = never.", minimum=0.0,
@@ -189,7 +191,7 @@ class ScheduleHParams:
 
 @dataclass(kw_only=True)
 class BatchHParams:
-    """How examples become batches, see `t2t.data.batching`."""
+    """How examples become batches, see `t2t.data.reading.batching`."""
 
     batch_size: int = param(
         4096,
@@ -237,7 +239,7 @@ class BatchHParams:
 
 @dataclass(kw_only=True)
 class MixtureHParams:
-    """Mixing of several problems in one training run, see `t2t.data.mixture`; only read with several --problems."""
+    """Mixing of several problems in one run, see `t2t.data.reading.mixture`; only read with several --problems."""
 
     problem_choice: str = param(
         "uniform", "How the problem of each update is chosen. uniform: all with equal probability; size: in proportion "

@@ -102,7 +102,7 @@ class RangedHParams:
         other = self.ranges.get(condition.field)
         if other is None and not condition.holds(hparams):
             found = f"while {condition.field}={getattr(hparams, condition.field)}"
-        elif other is not None and not any(map(other.holds, condition.values)):
+        elif other and not (any(map(other.holds, condition.values)) or any(map(condition.allows, other.values))):
             found = f"with {other}"
         else:
             self.ranges[one.name] = dataclasses.replace(one, used_when=condition if other else None)
@@ -113,7 +113,7 @@ class RangedHParams:
         """Returns the value that `pick` chooses from each range, by name, without those that nothing reads then."""
         found: dict[str, Any] = {}
         for one in sorted(self.ranges.values(), key=self._depth):
-            if one.used_when is None or found.get(one.used_when.field) in one.used_when.values:
+            if one.used_when is None or one.used_when.allows(found.get(one.used_when.field)):
                 found[one.name] = pick(one)
         return {name: found[name] for name in self.ranges if name in found}
 

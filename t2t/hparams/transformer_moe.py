@@ -1,11 +1,21 @@
 """Hparams of the Transformer whose feed-forward layers are mixtures of experts (Shazeer et al. 2017)."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param
 from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_tiny
 from t2t.registry import register_hparams
+
+
+def expert_complaints(hparams: Any) -> list[str]:
+    """Returns an error text unless `experts_per_token` is smaller than `num_experts`."""
+    if hparams.experts_per_token < hparams.num_experts:
+        return []
+    return [
+        f"hparam experts_per_token={hparams.experts_per_token}: there are num_experts={hparams.num_experts}; it must "
+        f"be smaller"
+    ]
 
 
 @dataclass(kw_only=True)

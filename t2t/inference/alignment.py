@@ -21,7 +21,7 @@ from t2t.inference.attention import ENCODER_DECODER, layer_weights
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
 from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
-from t2t.layers.attention_record import recorded_attention
+from t2t.layers.mode import Record, in_mode
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.problems.base import Problem, feature_of
@@ -187,7 +187,8 @@ def _source_attention(model: SequenceModel, inputs: Any, targets: Any) -> list[n
     features = {INPUTS: ops.convert_to_tensor(inputs)}
     if model.autoregressive:
         features[TARGETS] = ops.convert_to_tensor(targets)
-    with recorded_attention() as record:
+    record: Record = {}
+    with in_mode(record=record):
         model.body(features)
     return list(layer_weights(record, ENCODER_DECODER).values())
 

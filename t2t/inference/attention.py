@@ -19,7 +19,8 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
-from t2t.layers.attention_record import Record, looks_at_source, recorded_attention
+from t2t.layers.mode import Record, in_mode
+from t2t.layers.scores import looks_at_source
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.specs.constants import INPUTS, TARGETS
@@ -89,7 +90,8 @@ def attention_maps(
     features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
     if model.autoregressive:
         features[TARGETS] = ops.convert_to_tensor(padded([target]))
-    with recorded_attention() as record:
+    record: Record = {}
+    with in_mode(record=record):
         model.body(features)
     if not record:
         raise NoAttentionError(

@@ -80,7 +80,7 @@ class BatchSearch(ABC):
 
         Args:
             batches: (indices of rows, rows) pairs. Rows are (B, S) int32: sources, or output prefixes if the model has
-                no inputs; sources other than text are arrays as in `t2t.data.batch_arrays`.
+                no inputs; sources other than text are arrays as in `t2t.data.reading.batch_arrays`.
             seeds: (rows,) int32, the sampling seed of each row, used with that of the settings.
             prefixes: the ids that the output of each row begins with, if the model has inputs; None for none.
             constraints: on the output of each row; None for none.

@@ -11,7 +11,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchSettings
-from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints import OutputConstraint
 
 MOST_SEARCHES = 64
 """Maximum number of compiled searches that are kept; the least recently used one is dropped. It is enough for all that

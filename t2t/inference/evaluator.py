@@ -13,7 +13,7 @@ from keras import ops
 
 from t2t.backends.base import CompiledFunction, batch_signature
 from t2t.backends.choice import backend
-from t2t.data.eval_batches import EvalBatches
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.inference.parallel import Jobs, Sharing
 from t2t.layers.losses import token_weights

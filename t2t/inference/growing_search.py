@@ -132,7 +132,7 @@ class GrowingSearch(BatchSearch):
         Args:
             indices_B: (B,) int, indices of the sentences.
             ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
-                arrays as in `t2t.data.batch_arrays`.
+                arrays as in `t2t.data.reading.batch_arrays`.
             seeds_B: (B,) int32, sampling seed of each sentence.
             prefixes: B lists of ids that outputs begin with, if the model has inputs; None for none.
             constraints: on the outputs of B sentences; None for none.

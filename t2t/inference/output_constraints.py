@@ -13,7 +13,7 @@ from t2t.inference.rows import Row, describe_max_ids, max_sequence_ids
 from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import TARGETS
-from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint
+from t2t.specs.constraints import ANYTHING, FiniteConstraint
 
 
 def constraints_of(

@@ -7,10 +7,9 @@ from typing import Any
 
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
-from t2t.specs.constraints.finite import ANYTHING, FiniteConstraint, answers_constraint, check_size
-from t2t.specs.constraints.phrases import phrase_constraint
+from t2t.specs.constraints import ANYTHING, FiniteConstraint, answers_constraint, check_size, phrase_constraint
 from t2t.text.encoder import TextEncoder
-from t2t.text.regular_expressions.lifting import regex_constraint
+from t2t.text.regular_expressions.automaton import regex_constraint
 
 
 @dataclasses.dataclass(frozen=True)

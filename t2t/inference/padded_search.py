@@ -14,7 +14,7 @@ from keras import ops
 from t2t.backends.choice import backend
 from t2t.backends.jax.functions import Program
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
-from t2t.data.batching import pad_to
+from t2t.data.reading.batching import pad_to
 from t2t.inference.batch_search import BatchSearch, number_arrays
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded, positions_in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t.data.batching import Ladder, cut_batches
+from t2t.data.reading.batching import Ladder, cut_batches
 from t2t.errors import UserError, memory_errors_as_machine_errors
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.model_facts import ModelFacts

@@ -38,7 +38,9 @@ def search_settings(
     if at_once is not None:
         if not 1 <= n_best <= at_once:
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
-            raise UserError(f"n_best={n_best}: a model that answers at once gives {there_are} here; ask for that")
+            raise ArgumentError(
+                f"a model that answers at once gives {there_are} here", "ask for that", option="n_best", value=n_best
+            )
         # Nothing is searched: the settings depend on `n_best` alone.
         settings = SearchSettings(method="beam" if n_best > 1 else "greedy", beam_size=n_best, alpha=0.0)
         return settings, dataclasses.replace(hparams, extra_length=0)
@@ -69,7 +71,7 @@ def search_settings(
 def check_whole_number(name: str, number: Any) -> None:
     """Raises ArgumentError unless the argument `name` is a whole number."""
     if not isinstance(number, int | np.integer) or isinstance(number, bool):
-        raise ArgumentError(f"{name}={number!r}: it is of type {type(number).__name__}; give a whole number")
+        raise ArgumentError(f"it is of type {type(number).__name__}", "give a whole number", option=name, value=number)
 
 
 def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams) -> None:
@@ -78,14 +80,14 @@ def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams)
     if 1 <= n_best <= width:
         return
     if n_best < 1:
-        raise UserError(f"n_best={n_best}: a search has one hypothesis or more; ask for 1 or more")
+        raise ArgumentError("a search has one hypothesis or more", "ask for 1 or more", option="n_best", value=n_best)
     cure = "raise length_candidates" if settings.method == MASK_PREDICT else "raise beam_size"
     if hparams.decode_method == "greedy":  # which does not read the beam size
         cure = "search with decode_method=beam"
     there_are = f"search of width {width} has from 1 to {width} hypotheses; ask for that many"
     if width == 1:
         there_are = "search has one hypothesis; ask for that one"
-    raise UserError(f"n_best={n_best}: {settings.method} {there_are} or {cure}")
+    raise ArgumentError(f"{settings.method} {there_are} or {cure}", option="n_best", value=n_best)
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from t2t.data.lengths import lengths_of
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader, lengths_of
 from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem, feature_of

@@ -20,7 +20,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
-from t2t.text.white_space import single_spaced
+from t2t.text.words import single_spaced
 
 if TYPE_CHECKING:
     from t2t.inference.alignment import WordAligner

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.files.lines import split_columns
+from t2t.files.lines import LineSource, split_columns
 from t2t.files.pharaoh import Links
-from t2t.files.source import LineSource
 from t2t.specs.constants import EOS_ID
 from t2t.text.encoder import TextEncoder
 

@@ -5,11 +5,11 @@ Legend: D input width, O output width, R rank; `...` leading axes, such as the e
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 from keras import ops
 
+from t2t.layers.tensors import Tensor
 from t2t.specs.constants import ADAPTER_FACTORS
 
 
@@ -38,7 +38,7 @@ class Adapters:
         """A and B of each weight, in the order of the weights."""
         return [factor for factors in self._factors for factor in factors]
 
-    def adapted(self, values: Mapping[str, Any]) -> list[tuple[keras.Variable, Any]]:
+    def adapted(self, values: Mapping[str, Tensor]) -> list[tuple[keras.Variable, Tensor]]:
         """Returns each weight with its W + s A B, from the values of weights and factors by path.
 
         In a `keras.StatelessScope` with these pairs, layers read the sums in place of the weights.

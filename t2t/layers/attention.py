@@ -5,22 +5,18 @@ divisor of it), K key channels and U value channels of one head. In a step of de
 `t2t.layers.cache`.
 """
 
-import contextvars
 import functools
-from contextlib import AbstractContextManager
 
 import keras
 from keras import ops
 
-from t2t.layers.attention_record import is_recorded, probabilities
-from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
-from t2t.layers.contexts import held, is_for_converters
 from t2t.layers.dropout import Dropout
-from t2t.layers.local_attention import local_attention
+from t2t.layers.long_attention import WeightDropout, blockwise_attention, local_attention
 from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
-from t2t.layers.products import float32_product
-from t2t.layers.relative_positions import RelativeBias, RelativePositions, rotate
+from t2t.layers.mode import current_mode
+from t2t.layers.positions import RelativeBias, RelativePositions, rotate
+from t2t.layers.scores import float32_product, probabilities
 
 
 class HeadProjection(keras.layers.Layer):
@@ -79,13 +75,6 @@ class HeadProjection(keras.layers.Layer):
 BLOCKWISE_FROM = 2048**2
 """From so many scores per head on, attention is computed block by block."""
 
-_without_blockwise_attention = contextvars.ContextVar("without_blockwise_attention", default=False)
-
-
-def without_blockwise_attention() -> AbstractContextManager[bool]:
-    """Returns a context for programs whose operations are counted: attention of any length is one matrix product."""
-    return held(_without_blockwise_attention, True)
-
 
 def attention_weights(q_BHTK, k_BJSK, keep, layer: str = "", added_BHTS=None):
     """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`.
@@ -128,6 +117,7 @@ class MultiHeadAttention(CachingLayer):
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
         is_cached: whether decoding caches keys and values; None = if the span is causal. A span of each position alone
             is causal in a decoder, and not in an encoder.
+        relative_bias: added to the scores of self-attention. The layers of a stack, which owns and builds it, share it.
     """
 
     def __init__(
@@ -144,6 +134,7 @@ class MultiHeadAttention(CachingLayer):
         rotary: bool = False,
         num_kv_heads: int = 0,
         is_cached: bool | None = None,
+        relative_bias: RelativeBias | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -158,8 +149,7 @@ class MultiHeadAttention(CachingLayer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.blockwise_from = 0
         """From so many scores per head on, this layer computes block by block; 0 = `BLOCKWISE_FROM`."""
-        self.relative_bias: RelativeBias | None = None
-        """Shared by the layers of a stack, which owns it."""
+        self.relative_bias = relative_bias
         self.relative_positions: RelativePositions | None = None
         if max_relative_position:
             sizes = (max_relative_position, *self.head_sizes)
@@ -229,7 +219,7 @@ class MultiHeadAttention(CachingLayer):
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
         """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks or windows."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
-        grid = self.span.grid
+        grid, mode = self.span.grid, current_mode()
 
         def full_attention():
             query_T, key_S = ops.arange(queries), ops.arange(keys)
@@ -251,9 +241,9 @@ class MultiHeadAttention(CachingLayer):
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
-        if never_long or by_query or self.relative_positions or self.relative_bias or is_recorded():
+        if never_long or by_query or self.relative_positions or self.relative_bias or mode.record is not None:
             is_long = False
-        if grid is None and (_without_blockwise_attention.get() or is_for_converters()):
+        if grid is None and (mode.for_converters or not mode.blockwise_attention):
             is_long = False
         if isinstance(is_long, bool):
             return in_parts() if is_long else full_attention()

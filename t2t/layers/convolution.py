@@ -1,16 +1,20 @@
 """Convolutions along sequences: over whole sequences, or one position at a time with a cache of the earlier ones.
 
+And dynamic unfolding: a target of any length read against a source, column by column (Kalchbrenner et al. 2016, 3.2).
+
 Legend: B batch, T length, C input channels, F output channels, N rows decoded together, W positions of a window,
-d dilation, R = (W - 1) * d, how far a window reaches, Q rows of d positions.
+d dilation, R = (W - 1) * d, how far a window reaches, Q rows of d positions. Of a source: S its length, U the length of
+its representation, D width.
 """
 
-from typing import Any
+import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.sizes import missing_to_multiple
+from t2t.layers.tensors import Tensor, at_least, missing_to_multiple, repeat_sentences
 
 
 class WindowedLayer(CachingLayer):
@@ -48,7 +52,7 @@ class WindowedLayer(CachingLayer):
         """Returns (B, Q - W + 1, d, F): one value for each W neighbours along Q."""
         raise NotImplementedError
 
-    def empty_entry(self, rows, beams: int, length) -> Any:
+    def empty_entry(self, rows, beams: int, length) -> Tensor | None:
         """Returns the window before the first position, (N, R, C) zeros; None if windows are not causal or W = 1."""
         if not self.causal or not self.reach:
             return None
@@ -151,3 +155,46 @@ class DepthwiseConvolution(WindowedLayer):
         """Returns (B, Q - W + 1, d, C)."""
         kernel = ops.cast(ops.convert_to_tensor(self.kernel), x_BQdC.dtype)[:, None, :, None]
         return ops.depthwise_conv(x_BQdC, kernel, padding="valid")
+
+
+def unfolded_length(length, factor: float, offset: int):
+    """Returns `length` times `factor`, rounded up, plus `offset` (equation 2).
+
+    Lengths are int, or a tensor of int32; so is the result.
+    """
+    if isinstance(length, int):
+        return math.ceil(np.float32(length) * np.float32(factor) - np.float32(1e-3)) + offset
+    # Subtracts a little, so that 1.2 * 5 with its rounding error does not become 7.
+    return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
+
+
+def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Tensor, Tensor]:
+    """Returns sources padded with zeros, (B, U, D), and which positions belong to each sentence, (B, U) bool.
+
+    Of a sentence of n positions, True in `keep_BS`, these are `unfolded_length` of n.
+    """
+    keep = ops.cast(keep_BS, "int32")
+    longest = unfolded_length(ops.shape(x_BSD)[1], factor, offset)
+    keep_BU = ops.arange(longest)[None, :] < unfolded_length(ops.sum(keep, axis=1), factor, offset)[:, None]
+    return resized(x_BSD * ops.cast(keep, x_BSD.dtype)[..., None], longest), keep_BU
+
+
+def columns(x_BUD, ids, cache: StepCache | None):
+    """Returns the columns of a source's representation that the decoder reads, zeros beyond its end.
+
+    For `ids` (B, T) they are (B, T, D), one for each position. With a cache they are (N, D), the column at the step's
+    position for each of N ids of B sentences.
+    """
+    if cache is None:
+        return resized(x_BUD, ops.shape(ids)[1])
+    last = ops.shape(x_BUD)[1] - 1
+    column_BD = ops.take(x_BUD, ops.minimum(cache.position, last), axis=1)
+    column_BD = column_BD * ops.cast(cache.position <= last, column_BD.dtype)
+    return repeat_sentences(column_BD, ops.shape(ids)[0])
+
+
+def resized(x_BUD, length):
+    """Cuts (B, U, D) to (B, length, D), or pads it with zeros at the end."""
+    batch, longest, width = ops.shape(x_BUD)
+    missing_BXD = ops.zeros((batch, at_least(0, length - longest), width), x_BUD.dtype)
+    return ops.concatenate([x_BUD, missing_BXD], axis=1)[:, :length]

@@ -1,15 +1,24 @@
-"""The position-wise feed-forward sub-layer: section 3.3.
+"""The position-wise feed-forward sub-layer: section 3.3; and mixtures of such experts, few of which a position uses.
 
-Legend: B batch, T length, D width, F inner width.
+Experts: Shazeer et al. 2017 (arXiv:1701.06538). Every position gets the experts that its gate chooses, however many
+positions choose the same: experts have no capacity limit, and no example depends on the others of its batch. Positions
+are sorted by expert into blocks of one expert each, and all blocks are multiplied at once.
+
+Legend: B batch, T length, N positions (B * T), D width, F inner width, E experts, K experts of a position, A = N * K
+assignments, G blocks of R assignments of one expert. With two levels: P groups of M experts each, J groups of a
+position, and J experts in each of them, so that E = P * M and K = J * J.
 """
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
-from t2t.layers.dropout import Dropout
+from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
+from t2t.layers.mode import add_cost, counted
+from t2t.layers.tensors import Tensor, at_most
 
 
 class FeedForward(keras.layers.Layer):
@@ -25,7 +34,7 @@ class FeedForward(keras.layers.Layer):
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size = width, filter_size
-        maps: dict[str, Any] = {"use_bias": use_bias, "dtype": self.dtype_policy}
+        maps: dict[str, object] = {"use_bias": use_bias, "dtype": self.dtype_policy}
         self.inner = keras.layers.Dense(filter_size, activation=activation_function(activation), name="inner", **maps)
         self.linear = keras.layers.Dense(filter_size, name="linear", **maps) if gated else None
         self.outer = keras.layers.Dense(width, name="outer", **maps)
@@ -66,3 +75,254 @@ def _gelu_sigmoid(x):
 
 
 _GELUS = {"gelu_tanh": _gelu_tanh, "gelu_sigmoid": _gelu_sigmoid}
+
+
+BLOCK = 128
+"""R: rows of a product. The last block of an expert may hold fewer assignments."""
+
+
+class Gates(NamedTuple):
+    """The experts that each position uses, and their weights."""
+
+    experts: Tensor
+    """(N, K) int32, best first."""
+    weights: Tensor
+    """(N, K) float32, which sum to 1."""
+    importance: Tensor
+    """(E,) float32: the sum of each expert's weights (equation 6)."""
+    load: Tensor
+    """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
+
+
+class ExpertScores(NamedTuple):
+    """Scores by which experts are chosen, float32, with the experts on the last axis."""
+
+    clean: Tensor
+    noisy: Tensor
+    """With noise in training (equation 4), else the same as `clean`."""
+    spread: Tensor
+    """The standard deviation of the noise."""
+
+
+class ChosenExperts(NamedTuple):
+    """The experts chosen by their scores."""
+
+    experts: Tensor
+    """(..., K) int32, best first."""
+    weights: Tensor
+    """(..., K) float32, which sum to 1."""
+    chances: Tensor
+    """(..., E) float32: the probability that an expert is chosen if its noise is drawn again (equations 8 and 9)."""
+
+
+class NoisyScores(keras.layers.Layer):
+    """Scores of E experts (section 2.1, equation 4); noise, only in training, spreads the load."""
+
+    def __init__(self, experts: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts = experts
+        self.noise = SeededLayer(name="noise")
+
+    def build(self, input_shape):
+        """Creates W_g and W_noise, (D, E) zeros each, so that at first the load is even (appendix A)."""
+        # Scores are float32 in every precision, and so are their weights.
+        zeros = {"shape": (input_shape[-1], self.experts), "initializer": "zeros", "autocast": False}
+        self.gate_kernel = self.add_weight(name="gate_kernel", **zeros)
+        self.noise_kernel = self.add_weight(name="noise_kernel", **zeros)
+        self.noise.build()
+
+    def scores(self, x_ND, seed=None) -> ExpertScores:
+        """Returns the scores (N, E) of positions (N, D)."""
+        x_ND = ops.cast(x_ND, "float32")
+        clean_NE = ops.matmul(x_ND, ops.convert_to_tensor(self.gate_kernel))
+        spread_NE = ops.softplus(ops.matmul(x_ND, ops.convert_to_tensor(self.noise_kernel))) + 1e-2
+        noisy_NE = clean_NE
+        if seed is not None:
+            noise_seed = GivenSeed(self.noise.own_seed(seed))
+            noisy_NE = clean_NE + spread_NE * keras.random.normal(ops.shape(clean_NE), dtype="float32", seed=noise_seed)
+        return ExpertScores(clean_NE, noisy_NE, spread_NE)
+
+
+def choose(scores: ExpertScores, chosen: int) -> ChosenExperts:
+    """Returns the K best of E experts, K < E, by their noisy scores (equations 3 and 5)."""
+    best, experts = ops.top_k(scores.noisy, chosen + 1)
+    weights = ops.softmax(best[..., :chosen], axis=-1)
+    last_in, first_out = best[..., -2:-1], best[..., -1:]
+    # The K-th best of the other experts: for a chosen one, that is the first that is not chosen.
+    threshold = ops.where(scores.noisy > first_out, first_out, last_in)
+    chances = 0.5 * (1.0 + ops.erf((scores.clean - threshold) / (scores.spread * math.sqrt(2.0))))
+    return ChosenExperts(ops.cast(experts[..., :chosen], "int32"), weights, chances)
+
+
+class NoisyTopKGate(NoisyScores):
+    """Chooses K of E experts, K < E (section 2.1, equations 3 to 5)."""
+
+    def __init__(self, experts: int, chosen: int, **kwargs):
+        super().__init__(experts, **kwargs)
+        self.chosen = chosen
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); where `keep_N` bool is False they do not count in the sums."""
+        choice = choose(self.scores(x_ND, seed), self.chosen)
+        counts_N1 = ops.cast(keep_N, "float32")[:, None]
+        chosen_NKE = ops.one_hot(choice.experts, self.experts, dtype="float32")
+        importance_E = ops.sum(chosen_NKE * (choice.weights * counts_N1)[..., None], axis=(0, 1))
+        return Gates(choice.experts, choice.weights, importance_E, ops.sum(choice.chances * counts_N1, axis=0))
+
+
+class HierarchicalGate(keras.layers.Layer):
+    """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
+
+    The weight of an expert is that of its group times its own within the group.
+    """
+
+    def __init__(self, experts: int, groups: int, chosen: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
+        self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
+        self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
+
+    def build(self, input_shape):
+        """Creates the kernels of the gate of groups and, side by side, of the gates within them."""
+        self.primary.build(input_shape)
+        self.secondary.build(input_shape)
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""
+        size = self.experts // self.groups
+        outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
+        first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
+
+        def of_chosen_groups(scores_NE):
+            return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
+
+        inner = choose(ExpertScores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
+        experts_NJJ = size * outer.experts[..., None] + inner.experts
+        weights_NJJ = outer.weights[..., None] * inner.weights
+        importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
+        shape = (-1, self.chosen)
+        return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
+
+    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Tensor, Tensor]:
+        """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
+        size = self.experts // self.groups
+        visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
+        shares_NJM = ops.sum(ops.one_hot(inner.experts, size, dtype="float32") * inner.weights[..., None], axis=2)
+        importance_PM = ops.einsum("njp,njm->pm", visits_NJP, shares_NJM * outer.weights[..., None])
+        load_P1 = ops.sum(outer.chances * counts_N1, axis=0)[:, None]
+        visits_P1 = ops.sum(visits_NJP, axis=(0, 1))[:, None]
+        inner_load_PM = ops.einsum("njp,njm->pm", visits_NJP, inner.chances)
+        load_PM = load_P1 * inner_load_PM / ops.maximum(visits_P1, 1.0)
+        return ops.reshape(importance_PM, (-1,)), ops.reshape(load_PM, (-1,))
+
+
+def squared_variation(x_E):
+    """Returns the square of the coefficient of variation (equations 7 and 11), () float32."""
+    mean = ops.mean(x_E)
+    return ops.mean(ops.square(x_E - mean)) / (ops.square(mean) + 1e-10)
+
+
+class Experts(keras.layers.Layer):
+    """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as in `FeedForward`, `gated` or not.
+
+    It adds a cost to the mean loss so that experts are used evenly: w * (CV(importance)^2 + CV(load)^2) (equations 7
+    and 11), where w is `balance`, in nats per target. Dropout acts on the inner activations. With `groups`, experts are
+    chosen in two levels, see `HierarchicalGate`.
+    """
+
+    def __init__(
+        self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
+        dropout: float, gated: bool = False, use_bias: bool = True, groups: int = 0, **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.width, self.filter_size, self.balance = width, filter_size, balance
+        named = {"dtype": self.dtype_policy, "name": "gate"}
+        self.gate: NoisyTopKGate | HierarchicalGate = NoisyTopKGate(experts, chosen, **named)
+        if groups:
+            self.gate = HierarchicalGate(experts, groups, chosen, **named)
+        self.gated, self.use_bias = gated, use_bias
+        self.activation = activation_function(activation)
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        """Creates the experts' maps for inputs (B, T, D), each Glorot uniform."""
+        experts, width, inner = self.gate.experts, self.width, self.filter_size
+        glorot = keras.initializers.RandomUniform
+        limit = (6.0 / (width + inner)) ** 0.5
+        self.gate.build(input_shape)
+        self.dropout.build()
+        inward, outward = (experts, width, inner), (experts, inner, width)
+        maps = {"inner": inward, "outer": outward} | ({"linear": inward} if self.gated else {})
+        for name, shape in maps.items():
+            setattr(self, name, self.add_weight(name=name, shape=shape, initializer=glorot(-limit, limit)))
+        for name in ("inner", "linear", "outer"):
+            if name in maps:
+                shape = (experts, maps[name][-1])
+                bias = self.add_weight(name=f"{name}_bias", shape=shape, initializer="zeros") if self.use_bias else None
+                setattr(self, f"{name}_bias", bias)
+
+    def call(self, x_BTD, seed=None, keep_BT=None):
+        """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False do not count in the cost; None = all do."""
+        x_ND = ops.reshape(x_BTD, (-1, self.width))
+        count = ops.shape(x_ND)[0]
+        keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(counted(keep_BT), (-1,))
+        gates = self.gate(x_ND, keep_N, seed=seed)
+        add_cost(self.balance * (squared_variation(gates.importance) + squared_variation(gates.load)))
+        plan = group_by_expert(ops.reshape(gates.experts, (-1,)), self.gate.experts)
+        found_AD = self._apply_experts(x_ND, plan, seed)
+        weights_NK1 = ops.cast(gates.weights, x_BTD.dtype)[..., None]
+        found_NKD = ops.reshape(found_AD, (-1, self.gate.chosen, self.width))
+        return ops.reshape(ops.sum(found_NKD * weights_NK1, axis=1), ops.shape(x_BTD))
+
+    def _apply_experts(self, x_ND, plan: "Blocks", seed):
+        """Returns the output of each assignment's expert for its position, (A, D)."""
+        padded_ND = ops.concatenate([x_ND, ops.zeros_like(x_ND[:1])], axis=0)
+        position_M = ops.where(plan.held < 0, ops.shape(x_ND)[0], plan.held // self.gate.chosen)
+        x_GRD = ops.reshape(ops.take(padded_ND, position_M, axis=0), (-1, BLOCK, self.width))
+
+        def take_experts(weights):
+            return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
+
+        def mapped(x, weights, biases):
+            found = ops.matmul(x, take_experts(weights))
+            return found if biases is None else found + take_experts(biases)[:, None]
+
+        inner_GRF = self.activation(mapped(x_GRD, self.inner, self.inner_bias))
+        if self.gated:
+            inner_GRF = inner_GRF * mapped(x_GRD, self.linear, self.linear_bias)
+        outer_GRD = mapped(self.dropout(inner_GRF, seed=seed), self.outer, self.outer_bias)
+        return ops.take(ops.reshape(outer_GRD, (-1, self.width)), plan.places, axis=0)
+
+
+class Blocks(NamedTuple):
+    """Assignments arranged in blocks of one expert each, M = G * R slots, some of them empty."""
+
+    held: Tensor
+    """(M,) int32: the assignment in each slot; -1 = none."""
+    places: Tensor
+    """(A,) int32: the slot of each assignment."""
+    experts: Tensor
+    """(G,) int32: the expert of each block."""
+
+
+def group_by_expert(expert_A, experts: int, block: int = BLOCK) -> Blocks:
+    """Arranges assignments to experts, (A,) int32 in [0, E), in G = min(A, A // R + E) blocks, which always suffice.
+
+    A block that is not empty holds at least one assignment, so that few assignments need few of the experts' matrices.
+    """
+    count = ops.shape(expert_A)[0]
+    blocks = at_most(count, count // block + experts)
+    order_A = ops.cast(ops.argsort(expert_A), "int32")
+    sorted_A = ops.take(expert_A, order_A, axis=0)
+    sizes_E = ops.sum(ops.one_hot(expert_A, experts, dtype="int32"), axis=0)
+    blocks_E = (sizes_E + block - 1) // block
+    first_block_E = ops.cumsum(blocks_E) - blocks_E
+    first_E = ops.cumsum(sizes_E) - sizes_E
+    within_A = ops.arange(count, dtype="int32") - ops.take(first_E, sorted_A, axis=0)
+    sorted_place_A = ops.take(first_block_E, sorted_A, axis=0) * block + within_A
+    held_M = ops.scatter(sorted_place_A[:, None], order_A + 1, (blocks * block,)) - 1
+    place_A = ops.scatter(order_A[:, None], sorted_place_A, (count,))
+    ends_E = ops.cumsum(blocks_E)
+    after_GE = ops.arange(blocks, dtype="int32")[:, None] >= ends_E[None, :]
+    expert_G = ops.minimum(ops.sum(ops.cast(after_GE, "int32"), axis=1), experts - 1)
+    return Blocks(held_M, place_A, expert_G)

@@ -1,30 +1,21 @@
 """Loops that hold the memory of only one iteration at a time, on every backend."""
 
-import contextvars
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.contexts import held, is_for_converters
-
-_are_counted = contextvars.ContextVar("loops_are_counted", default=False)
-
-
-def counted_loops() -> AbstractContextManager[bool]:
-    """Returns a context in which loops run their maximum number of iterations, which JAX needs for gradients."""
-    return held(_are_counted, True)
+from t2t.layers.mode import current_mode
+from t2t.layers.tensors import Size, Structure, Tensor
 
 
-def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None = None) -> tuple:
+def fold(first: Size, last: Size, step: Callable, start: tuple, most: int | None = None) -> tuple:
     """Returns the last state of a loop of `state = step(i, *state)`, i from `first` to before `last`, int or () int32.
 
     The state has at least one tensor; shapes and types stay the same. `most` is a static upper bound of `last`: within
-    `counted_loops` the loop runs up to it, so iterations from `last` on must change nothing.
+    a mode of `counted_loops` the loop runs up to it, so iterations from `last` on must change nothing.
     """
-    if most is not None and _are_counted.get():
+    if most is not None and current_mode().counted_loops:
         return tuple(ops.fori_loop(first, most, lambda i, state: tuple(step(i, *state)), tuple(start)))
 
     def loop_body(i, *state):
@@ -36,7 +27,7 @@ def fold(first: Any, last: Any, step: Callable, start: tuple, most: int | None =
     return tuple(ops.while_loop(lambda i, *_: i < last, loop_body, (ops.cast(first, "int32"), *start))[1:])
 
 
-def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
+def stack(count: Size, function: Callable, shapes: tuple) -> tuple:
     """Returns the results of `function(i)`, a tuple, for i from 0 to before `count`, each stacked along a new axis 0.
 
     `shapes` holds the shape and dtype of each result.
@@ -51,7 +42,7 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
     return fold(0, count, step, tuple(ops.zeros((count, *shape), dtype) for shape, dtype in shapes))
 
 
-def split_blocks(x: Any, most: int, axis: int = 0) -> Any:
+def split_blocks(x: Tensor, most: int, axis: int = 0) -> Tensor:
     """Splits (..., N, ...) into the fewest equal blocks of at most `most` positions, (G, ..., R, ...).
 
     Zeros fill the last block. N is at least 1 and may be unknown when the program is built.
@@ -64,7 +55,7 @@ def split_blocks(x: Any, most: int, axis: int = 0) -> Any:
     return ops.moveaxis(split, axis, 0) if axis else split
 
 
-def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tuple[Any, Any]:
+def scan(step: Callable, start: Structure, given: tuple, reverse: bool = False) -> tuple[Structure, Structure]:
     """Returns the last state of a recurrence, and its structure with (T, ...) for the states after each position.
 
     It is differentiable, and T may be unknown when the program is built.
@@ -83,11 +74,11 @@ def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tup
         state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
         return state, state
 
-    scan_states = _scan_tensors if is_for_converters() else ops.scan
+    scan_states = _scan_tensors if current_mode().for_converters else ops.scan
     return scan_states(step_and_emit, start, whole, reverse=reverse)
 
 
-def _scan_tensors(step: Callable, start: Any, given: Any, reverse: bool) -> tuple[Any, Any]:
+def _scan_tensors(step: Callable, start: Structure, given: Tensor, reverse: bool) -> tuple[Structure, Structure]:
     """Does the same as `keras.ops.scan` without lists of tensors; it copies all states at every position."""
     leaves, count = keras.tree.flatten(start), ops.shape(given)[0]
 

@@ -11,13 +11,14 @@ Legend: N positions (any leading shape), D width, V vocabulary, G blocks, R posi
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.loops import fold, split_blocks, stack
+from t2t.layers.mode import custom_gradient
+from t2t.layers.tensors import Tensor
 from t2t.specs.constants import PAD_ID
 
 
@@ -66,9 +67,9 @@ BLOCK = 512
 class TargetScores(NamedTuple):
     """A model's scores of targets, each given the targets before it."""
 
-    log_probs: Any
+    log_probs: Tensor
     """Natural logarithms of their probabilities, float32, in the shape of the targets; 0 at padding."""
-    correct: Any
+    correct: Tensor
     """Whether they are the most probable, bool, in the shape of the targets; meaningless at padding."""
 
 

@@ -1,6 +1,6 @@
 """Masks, all of one convention: boolean, True = keep, passed as explicit arguments.
 
-Legend: B batch, T length of the queries, S length of the keys.
+Legend: B batch, T length of the queries, S length of the keys, P positions, D width.
 """
 
 import functools
@@ -135,3 +135,14 @@ def span_keep(query_T, key_S, span: Span | BlockWindow):
 def score_bias(keep):
     """Returns what to add to attention scores: 0 where `keep` is True, MASKED_SCORE elsewhere; same shape, float32."""
     return ops.cast(ops.logical_not(keep), "float32") * MASKED_SCORE
+
+
+def mean_of_kept(x_BPD, keep_BP):
+    """Returns (B, D), the mean over the positions where `keep_BP` (B, P) bool is True; zeros if there is none.
+
+    The result has the type of `x_BPD` (B, P, D); sum and count are float32, since bfloat16 cannot represent all counts
+    above 256.
+    """
+    weights_BP1 = ops.cast(keep_BP, "float32")[..., None]
+    sum_BD = ops.sum(ops.cast(x_BPD, "float32") * weights_BP1, axis=1)
+    return ops.cast(sum_BD / ops.maximum(ops.sum(weights_BP1, axis=1), 1.0), x_BPD.dtype)

@@ -1,8 +1,10 @@
 """Layer normalisation: Ba et al. 2016 (arXiv:1607.06450), which section 3.1 of the paper puts around each sub-layer.
 
-And RMS normalisation, without mean and offset: Zhang and Sennrich 2019 (arXiv:1910.07467).
+And RMS normalisation, without mean and offset: Zhang and Sennrich 2019 (arXiv:1910.07467); batch normalisation: Ioffe
+and Szegedy 2015 (arXiv:1502.03167), algorithms 1 and 2. The moving statistics of the latter are variables without a
+gradient: a forward pass in training assigns them, and the training step collects the assigned values.
 
-Legend: D width, N rows; leading axes of any number.
+Legend: B batch, C channels, D width, N rows; leading axes of any number.
 """
 
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from t2t.layers.contexts import custom_gradient
+from t2t.layers.mode import custom_gradient
 
 EPSILON = 1e-6
 """Default value added to the variance."""
@@ -109,3 +111,18 @@ def _scaled(epsilon: float):
         return unit_ND * gamma_D, gradient
 
     return scale
+
+
+class BatchNorm(keras.layers.BatchNormalization):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta for each of the last axis's channels.
+
+    Mean and variance are those of the batch in calls with a seed, as in training, and otherwise the moving ones. A norm
+    whose gamma is frozen always uses the moving ones and does not update them.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(momentum=0.9, epsilon=1e-5, **kwargs)
+
+    def call(self, x, seed=None):
+        """Returns (B, ..., C) in the layer's compute type; moments are float32."""
+        return super().call(x, training=seed is not None and self.gamma.trainable)

@@ -1,6 +1,13 @@
-"""Position encodings: sinusoids (section 3.5) or learned vectors (Table 3, row E).
+"""Position encodings that are added: sinusoids (section 3.5) or learned vectors (Table 3, row E); and relative ones.
 
-Legend: B batch, T length, L longest length, D width. In a decoding step: N rows of one position each.
+The latter are read by attention: learned vectors (Shaw et al. 2018, *Self-Attention with Relative Position
+Representations*, arXiv:1803.02155), learned biases (Raffel et al. 2020, *Exploring the Limits of Transfer Learning*,
+arXiv:1910.10683), rotations (Su et al. 2021, *RoFormer*, arXiv:2104.09864).
+
+Legend: B batch, T length or queries, L longest length, D width; in a decoding step, N rows of one position each. For
+relative positions: H heads, S keys, K key channels and U value channels of one head, P queries that differ in position
+(T, or 1 if all have the same), N queries of one position, Q = P * S pairs; R is the number of distances of vectors,
+2k + 1, and the number of buckets of biases.
 """
 
 import keras
@@ -9,6 +16,8 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import StepCache
+from t2t.layers.mode import custom_gradient
+from t2t.layers.scores import float32_product
 from t2t.layers.sinusoids import wave_frequencies
 
 
@@ -138,3 +147,155 @@ def build_positions(
     if kind == "learned":
         return LearnedPositions(length, width, **kwargs)
     return None
+
+
+class RelativePositions(keras.layers.Layer):
+    """Learned vectors a^K and a^V of each distance from query to key, clipped to -k .. k (section 3.2).
+
+    Attention adds them to keys and values; its heads share them.
+
+    Args:
+        max_distance: k. Sequences may have any length: larger distances count as k.
+        key_size: K.
+        value_size: U.
+    """
+
+    def __init__(self, max_distance: int, key_size: int, value_size: int, **kwargs):
+        super().__init__(**kwargs)
+        self.max_distance, self.key_size, self.value_size = max_distance, key_size, value_size
+
+    def build(self, input_shape=None):
+        """Creates both tables, (R, K) and (R, U), Glorot uniform."""
+        distances = 2 * self.max_distance + 1
+        self.keys = self.add_weight(name="keys", shape=(distances, self.key_size))
+        self.values = self.add_weight(name="values", shape=(distances, self.value_size))
+
+    def scores(self, q_BHTK, offset_PS):
+        """Returns q (a^K)^T / sqrt(K), what equation 5 adds to the scores of the keys, (B, H, T, S) float32.
+
+        `offset_PS` int32 is the position of each key minus that of the query.
+        """
+        scaled = q_BHTK * float(self.key_size) ** -0.5
+        return _by_position(float32_product, scaled, self._vectors(self.keys, offset_PS, q_BHTK.dtype))
+
+    def weighted(self, weights_BHTS, offset_PS):
+        """Returns the sum over keys of weight times a^V, what equation 3 adds to that of the values, (B, H, T, U)."""
+        return _by_position(ops.matmul, weights_BHTS, self._vectors(self.values, offset_PS, weights_BHTS.dtype))
+
+    def _vectors(self, table, offset_PS, dtype):
+        """Returns the vectors of a table for each query position and key, (P, S, K) or (P, S, U)."""
+        # A product copies rows exactly, and its gradient sums in a fixed order, unlike that of a gather.
+        row_PS = ops.clip(offset_PS, -self.max_distance, self.max_distance) + self.max_distance
+        choice_PSR = ops.one_hot(row_PS, 2 * self.max_distance + 1, dtype=dtype)
+        return ops.matmul(choice_PSR, ops.cast(table, dtype))
+
+
+def _by_position(product, x_BHTC, y_P):
+    """Returns a product of each query's row with the matrix of its position, (B, H, T, ...); `y_P` is (P, ., .)."""
+    batch, heads, queries, channels = ops.shape(x_BHTC)
+    if y_P.shape[0] == 1:
+        found = product(ops.reshape(x_BHTC, (1, -1, channels)), y_P)
+        return ops.reshape(found, (batch, heads, queries, ops.shape(found)[-1]))
+    x_TNC = ops.reshape(ops.transpose(x_BHTC, (2, 0, 1, 3)), (queries, -1, channels))
+    found = product(x_TNC, y_P)
+    return ops.transpose(ops.reshape(found, (queries, batch, heads, ops.shape(found)[-1])), (1, 2, 0, 3))
+
+
+class RelativeBias(keras.layers.Layer):
+    """Learned scalars of each head for buckets of distances, which attention adds to its scores (section 2.1).
+
+    All self-attention layers of a stack share them.
+
+    Args:
+        num_heads: H.
+        buckets: R.
+        max_distance: all keys at this distance or farther share a bucket.
+        causal: whether attention is causal, so that all buckets are for keys before the query.
+    """
+
+    def __init__(self, num_heads: int, buckets: int, max_distance: int, causal: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads, self.buckets, self.max_distance = num_heads, buckets, max_distance
+        self.bucket_of_offset = buckets_of_offsets(buckets, max_distance, causal)
+
+    def build(self, input_shape=None):
+        """Creates the table (R, H), Glorot uniform."""
+        # Scores are float32 in every precision, and so are their biases.
+        self.table = self.add_weight(name="table", shape=(self.buckets, self.num_heads), autocast=False)
+
+    def call(self, offset_PS):
+        """Returns what is added to the scores, (1, H, P, S) float32.
+
+        `offset_PS` int32 is the position of each key minus that of the query.
+        """
+        place_PS = ops.clip(offset_PS, -self.max_distance, self.max_distance) + self.max_distance
+        bucket_PS = ops.take(ops.convert_to_tensor(self.bucket_of_offset), place_PS, axis=0)
+        # Reshaped, since a function with a custom gradient takes tensors but no variables.
+        return ops.transpose(_rows_of(ops.reshape(self.table, self.table.shape), bucket_PS), (2, 0, 1))[None]
+
+
+def _rows_of(table_RH, bucket_PS):
+    """Returns the rows of a table, (P, S, H): exactly, as no product in TensorFloat-32 would be.
+
+    The gradient is a product, which sums in a fixed order, unlike that of a gather.
+    """
+
+    @custom_gradient
+    def rows_of(table_RH):
+        def gradient(*args, upstream=None):
+            up_PSH = args[0] if upstream is None else upstream
+            rows, heads = table_RH.shape
+            choice_QR = ops.reshape(ops.one_hot(bucket_PS, rows, dtype="float32"), (-1, rows))
+            return ops.matmul(ops.transpose(choice_QR), ops.reshape(up_PSH, (-1, heads)))
+
+        return ops.take(table_RH, bucket_PS, axis=0), gradient
+
+    return rows_of(table_RH)
+
+
+def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndarray:
+    """Returns the bucket of each offset from -max_distance to max_distance, (2 * max_distance + 1,) int32.
+
+    In causal attention, all buckets are for keys up to the query; otherwise the second half is for keys after it. Half
+    of the buckets of a side hold one distance each, from 0. The others hold ranges of distances that grow geometrically
+    up to `max_distance`.
+    """
+    side = buckets if causal else buckets // 2
+    exact = side // 2
+    before = [_bucket(distance, side, exact, max_distance) for distance in range(max_distance, -1, -1)]
+    after = [0 if causal else side + bucket for bucket in before[-2::-1]]
+    return np.array([*before, *after], np.int32)
+
+
+def _bucket(distance: int, side: int, exact: int, max_distance: int) -> int:
+    """Returns the bucket of a distance d from 0 to `max_distance`.
+
+    That is d below E, `exact`, and from there on E + floor((N - E) log(d / E) / log(M / E)), at most N - 1; N is `side`
+    and M `max_distance`.
+    """
+    if distance < exact:
+        return distance
+    ranges = side - exact
+    # In integers: rounded logarithms would misplace distances such as 2 E, at the edge of a bucket.
+    reached = [b for b in range(ranges) if distance**ranges * exact**b >= exact**ranges * max_distance**b]
+    return exact + reached[-1]
+
+
+def rotate(x_BHTK, position_T):
+    """Returns each pair of neighbouring channels rotated by an angle of its position (equations 13 and 34).
+
+    Channels 2i and 2i + 1 at position m turn by m * 10000^(-2i/K), so that the product of a query and a key depends on
+    only their distance. Angles and products are float32; the result has the type of `x_BHTK`.
+
+    Args:
+        x_BHTK: queries or keys, K even.
+        position_T: (T,) int, or (1,) where all have the same position.
+    """
+    channels = x_BHTK.shape[-1]
+    frequencies = np.repeat(wave_frequencies(channels, "interleaved"), 2).astype(np.float32)
+    signs = np.tile(np.array([-1, 1], np.float32), channels // 2)
+    angles = ops.cast(position_T, "float32")[:, None] * frequencies
+    x, shape = ops.cast(x_BHTK, "float32"), ops.shape(x_BHTK)
+    # The other channel of each pair. Reversing pairs is several times as fast as strided slices.
+    others = ops.reshape(ops.flip(ops.reshape(x, (*shape[:-1], channels // 2, 2)), axis=-1), shape)
+    return ops.cast(x * ops.cos(angles) + others * (ops.sin(angles) * signs), x_BHTK.dtype)

@@ -1,6 +1,9 @@
-"""A decoder of recurrent cells, with one step function for training on whole sequences and for decoding.
+"""A decoder of recurrent cells, with additive or multiplicative attention to the encoder's output.
 
-Legend: B batch, T target length, C input channels, D width, N rows, G gate inputs of a cell.
+One step function serves training on whole sequences and decoding.
+
+Legend: B batch, S source length, T target length, C input channels, D width, N rows decoded together, Q rows of each
+sentence (N = B * Q), G gate inputs of a cell.
 """
 
 from collections.abc import Callable
@@ -12,8 +15,106 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
-from t2t.layers.recurrent_cells import CELLS, CellState
+from t2t.layers.recurrent import CELLS, CellState
+from t2t.layers.scores import float32_product, probabilities
+from t2t.layers.tensors import Tensor
+
+
+class Memory(NamedTuple):
+    """An encoded source, ready to be attended to."""
+
+    keys: Tensor
+    """(B, S, D): compared with queries in the scores."""
+    values: Tensor
+    """(B, S, D): the encoder's output."""
+    keep: Tensor
+    """(B, S) bool, True at data."""
+
+
+class MemoryAttention(keras.layers.Layer):
+    """Context vectors c_t = sum_s a_ts h_s with a_t = softmax of scores (Bahdanau et al. 2015, equations 5 and 6)."""
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+
+    def build(self, input_shape):
+        """Creates the projection of the memory, (D, D) Glorot uniform."""
+        self.memory_kernel = self.add_weight(name="memory_kernel", shape=(self.width, self.width))
+
+    def memory(self, values_BSD, keep_BS) -> Memory:
+        """Returns the encoder's output (B, S, D) with its keys; positions where `keep_BS` is False get no weight."""
+        return Memory(ops.matmul(values_BSD, ops.cast(self.memory_kernel, values_BSD.dtype)), values_BSD, keep_BS)
+
+    def stepper(self, memory: Memory) -> Callable:
+        """Returns `attend(query_ND) -> (N, D)`; row n belongs to sentence n // (N / B)."""
+        score = self.scorer(memory.keys)
+        keep_B1S = memory.keep[:, None, :]
+        sentences = ops.shape(memory.keys)[0]
+
+        def attend(query_ND):
+            scores_BQS = score(ops.reshape(query_ND, (sentences, -1, self.width)))
+            weights_BQS = probabilities(scores_BQS, keep_B1S, self.path)
+            found_BQD = ops.matmul(ops.cast(weights_BQS, memory.values.dtype), memory.values)
+            return ops.reshape(found_BQD, (-1, self.width))
+
+        return attend
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        raise NotImplementedError
+
+
+class AdditiveAttention(MemoryAttention):
+    """score(s, h) = v^T tanh(W s + U h) (Bahdanau et al. 2015, appendix A.1.2)."""
+
+    def build(self, input_shape):
+        """Creates U, W and v, Glorot uniform."""
+        super().build(input_shape)
+        self.query_kernel = self.add_weight(name="query_kernel", shape=(self.width, self.width))
+        self.score_kernel = self.add_weight(name="score_kernel", shape=(self.width, 1))
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        query_kernel, score_kernel = (ops.cast(w, keys_BSD.dtype) for w in (self.query_kernel, self.score_kernel))
+        score_kernel_1D = ops.transpose(score_kernel)
+
+        def score(query_BQD):
+            sums_BQSD = ops.matmul(query_BQD, query_kernel)[:, :, None] + keys_BSD[:, None]
+            rows_ND = ops.reshape(ops.tanh(sums_BQSD), (-1, self.width))
+            return ops.reshape(float32_product(rows_ND, score_kernel_1D), ops.shape(sums_BQSD)[:-1])
+
+        return score
+
+
+class FactoredAttention(AdditiveAttention):
+    """score(s, h) = sum over d of v_d tanh(W s)_d tanh(U h)_d (Shazeer et al. 2017, arXiv:1701.06538, appendix G).
+
+    All scores are one matrix product, whereas `AdditiveAttention` needs a tanh for every pair.
+    """
+
+    def memory(self, values_BSD, keep_BS) -> Memory:
+        """Returns the encoder's output (B, S, D) with its keys, tanh(U h); see the base class."""
+        memory = super().memory(values_BSD, keep_BS)
+        return memory._replace(keys=ops.tanh(memory.keys))
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        query_kernel, score_kernel = (ops.cast(w, keys_BSD.dtype) for w in (self.query_kernel, self.score_kernel))
+
+        def score(query_BQD):
+            return float32_product(ops.tanh(ops.matmul(query_BQD, query_kernel)) * score_kernel[:, 0], keys_BSD)
+
+        return score
+
+
+class MultiplicativeAttention(MemoryAttention):
+    """score(h_t, h_s) = h_t^T W h_s, called general (Luong et al. 2015, equation 8)."""
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        return lambda query_BQD: float32_product(query_BQD, keys_BSD)
+
 
 ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
 
@@ -22,11 +123,11 @@ class DecoderState(NamedTuple):
     """The state of the decoder after a step."""
 
     layers: tuple[CellState, ...]
-    output: Any
+    output: Tensor
     """(N, D): the last step's input of the output layer."""
 
 
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(CachingLayer):
     """Recurrent layers that start from given states, with or without attention to an encoder's output.
 
     `bahdanau` attends with the top layer's state before the step, and the bottom layer reads the context with the word
@@ -72,9 +173,23 @@ class RecurrentDecoder(keras.layers.Layer):
         """Returns the state before the first step, from one state (N, D) per layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden[:, : self.output_width]))
 
-    def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
-        """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states (B, D)."""
-        x_TBC = self.dropouts[0](ops.transpose(x_BTC, (1, 0, 2)), seed=seed)
+    def call(
+        self, x, layers: tuple[CellState, ...], memory: Memory | tuple[()], keep_BT=None,
+        cache: StepCache | None = None, seed=None,
+    ):  # fmt: skip
+        """Returns the outputs (B, T, D) of all steps, or with a cache (N, D) of one.
+
+        Args:
+            x: (B, T, C), the word before each position, or with a cache (N, C).
+            layers: initial states (B, D).
+            memory: what that method returned.
+            keep_BT: unused, as padding comes last.
+            cache: in a decoding step; its entry is a `DecoderState`, first that of `start`.
+            seed: of dropout.
+        """
+        if cache is not None:
+            return self._cached_step(x, memory, cache)
+        x_TBC = self.dropouts[0](ops.transpose(x, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
         scales = [layer(ones_TBD, seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
@@ -87,6 +202,14 @@ class RecurrentDecoder(keras.layers.Layer):
         given = (self.cells[0].input_gates(x_TBC), *scales)
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
+
+    def _cached_step(self, x_NC, memory: Memory | tuple[()], cache: StepCache):
+        state = self.step(x_NC, cache.state(self.path), memory)
+        cache.set_state(self.path, state)
+        return state.output
+
+    def empty_entry(self, rows, beams: int, length) -> None:
+        """Returns None: the state before the first position depends on the source, see `start`."""
 
     def step(self, x_NC, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step; its `output` (N, D) is that of `call` at the same position."""

@@ -4,7 +4,6 @@ Legend: D width; leading axes of any number.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 
@@ -26,7 +25,13 @@ class Residual(keras.layers.Layer):
     """
 
     def __init__(
-        self, layer: Any, norm_position: str, epsilon: float, dropout: float, norm_type: str = "layer", **kwargs
+        self,
+        layer: keras.layers.Layer,
+        norm_position: str,
+        epsilon: float,
+        dropout: float,
+        norm_type: str = "layer",
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.layer, self.norm_position = layer, norm_position
@@ -60,7 +65,7 @@ class CompositeLayer(keras.layers.Layer):
         build_all(parts.values(), input_shape)
 
 
-def build_all(parts: Iterable[Any], input_shape) -> None:
+def build_all(parts: Iterable[keras.layers.Layer | None], input_shape) -> None:
     """Builds layers for inputs of one shape, and the sub-layers of residual connections; skips None."""
     for part in parts:
         if isinstance(part, Residual):

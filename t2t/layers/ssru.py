@@ -3,15 +3,13 @@
 Legend: B batch, T length, D width, N rows decoded together, R positions of a block, Q blocks of a sequence.
 """
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.loops import scan
-from t2t.layers.sizes import missing_to_multiple
+from t2t.layers.mode import custom_gradient
+from t2t.layers.tensors import Tensor, missing_to_multiple
 
 BLOCK = 8
 """Positions that `linear_recurrence` computes in one iteration of its loop."""
@@ -37,8 +35,11 @@ class Ssru(CachingLayer):
         self.kernel = self.add_weight(name="kernel", shape=(self.width, 2 * self.width), initializer=uniform)
         self.gate_bias = self.add_weight(name="gate_bias", shape=(self.width,), initializer="zeros")
 
-    def call(self, x, seed=None, cache: StepCache | None = None):
-        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step."""
+    def call(self, x, keep=None, cache: StepCache | None = None, seed=None):
+        """Returns the outputs (B, T, D) of (B, T, D); with a cache (N, D) of (N, D), for a decoding step.
+
+        `keep` and `seed` are unused, and are there for `MultiHeadAttention`, which this layer can replace.
+        """
         # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         product = ops.reshape(ops.matmul(ops.reshape(x, (-1, self.width)), self.kernel), (*ops.shape(x)[:-1], -1))
         gate, fresh = ops.split(ops.cast(product, "float32"), 2, axis=-1)
@@ -51,7 +52,7 @@ class Ssru(CachingLayer):
             cache.set_state(self.path, state)
         return ops.cast(ops.relu(state), x.dtype)
 
-    def empty_entry(self, rows, beams: int, length) -> Any:
+    def empty_entry(self, rows, beams: int, length) -> Tensor:
         """Returns the state before the first position, (N, D) zeros."""
         return ops.zeros((rows, self.width), "float32")
 

@@ -6,7 +6,7 @@ Legend: B batch, S source length, T length, D width, V vocabulary. In a decoding
 a tensor named only `x` is (B, T, D) or (N, D).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.tensors import Size, Tensor
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import ProblemSpec
 
@@ -61,7 +62,7 @@ class WordCounts(CachingLayer):
         within_BT = sum(ops.cast(equal_BT, "float32") for equal_BT in same)
         return self.first + ops.cast(words_BT, "float32") + within_BT / PARTS
 
-    def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
+    def empty_entry(self, rows: Size, beams: int, length: Size) -> Tensor:
         """Returns the count before the first position, (N,) float32."""
         return ops.full((rows,), self.first, "float32")
 
@@ -92,9 +93,9 @@ def word_starts_of(spec: ProblemSpec, feature: str) -> str:
 class SourceWords(NamedTuple):
     """The encoder's output by words."""
 
-    number: Any
+    number: Tensor
     """(B, S) float32: the number of the word of each position, -1 at padding."""
-    vectors: Any
+    vectors: Tensor
     """(B, S, D): the projected output of the encoder."""
 
 

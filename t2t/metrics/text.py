@@ -1,21 +1,73 @@
-"""Metrics of decoded text: BLEU, chrF, chrF++ and TER by sacreBLEU, and exact match.
+"""Metrics of decoded text: BLEU, chrF, chrF++ and TER by sacreBLEU, exact match; of single lines; error rates.
 
 sacreBLEU: Post 2018 (arXiv:1804.08771). Texts are given detokenised; metrics tokenise them if needed.
 """
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Sequence
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from rapidfuzz.distance import Levenshtein
 from sacrebleu import SACREBLEU_DIR
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.metrics.base import Score, check_lines, lower_is_better
-from t2t.metrics.languages import bleu_tokenizer
 from t2t.registry import register_metric
+
+# === How BLEU splits the text of a language into words: sacreBLEU's tokenizers ===
+# Languages without spaces between words need their own tokenizer: the usual one (13a) takes a line for a word or two,
+# so that a nearly right line scores 0.
+
+
+log = logging.getLogger("t2t")
+
+_USUAL = BLEU.TOKENIZER_DEFAULT
+_TOKENIZERS = {
+    "zh": ("zh", "zho", "cmn", "yue", "chinese"),
+    "ja-mecab": ("ja", "jpn", "japanese"),
+    "ko-mecab": ("ko", "kor", "korean"),
+    "char": ("th", "tha", "thai", "km", "khm", "khmer", "lo", "lao", "my", "mya", "burmese", "bo", "bod", "tibetan"),
+}
+"""Codes of ISO 639 and English names, by the tokenizer of the language."""
+_BY_LANGUAGE = {language: tokenizer for tokenizer, languages in _TOKENIZERS.items() for language in languages}
+_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
+"""The package that a tokenizer needs."""
+
+
+def bleu_tokenizer(language: str) -> str:
+    """Returns the name of sacreBLEU's tokenizer for a language: `zh` for `zh`, `char` for `th`, `13a` for most.
+
+    Japanese and Korean are split by MeCab if its package is installed, else by characters; that is logged once and
+    shown as `tok:char` in the signature of the score. A region or script may follow the code (`zh-CN`, `zho_Hans`). The
+    code is empty if the language is not known.
+    """
+    tokenizer = _BY_LANGUAGE.get(re.split("[-_]", language.lower())[0], _USUAL)
+    return _installed(tokenizer) if tokenizer in _EXTRAS else tokenizer
+
+
+@functools.cache
+def _installed(tokenizer: str) -> str:
+    """Returns a tokenizer if its package is installed, else `char`."""
+    try:
+        BLEU(tokenize=tokenizer)
+    except (ImportError, RuntimeError):
+        log.warning(
+            "BLEU splits by characters (tok:char), since the tokenizer %s is not installed; to compare with published "
+            "scores, install %s", tokenizer, _EXTRAS[tokenizer],
+        )  # fmt: skip
+        return "char"
+    return tokenizer
+
+
+# === Of a corpus ===
+
 
 SACREBLEU_METRICS: dict[str, type] = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 """sacreBLEU's classes by our names."""
@@ -151,3 +203,105 @@ def sacrebleu_metric(name: str, metric_class: type, options: dict[str, Any]) -> 
             return metric_class(**options)
     except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f"{asked}: sacreBLEU cannot compute it: {one_line(error)}") from error
+
+
+# === GLEU, which is a fair score of single sentences: Wu et al. 2016 (arXiv:1609.08144), section 5.2 ===
+
+
+LONGEST = 4
+"""Words of the longest n-grams."""
+
+
+@register_metric("gleu")
+def gleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:
+    """GLEU of sentences: the smaller of recall and precision of their n-grams, mean over lines, from 0 to 1.
+
+    `language` chooses how lines are split into words, see `bleu_tokenizer`.
+    """
+    check_lines("gleu", hypotheses, references)
+    split = _tokenizer(language)
+    pairs = zip(hypotheses, references, strict=True)
+    total = sum(sentence_gleu(*(split(line.rstrip()).split() for line in pair)) for pair in pairs)
+    return Score("gleu", total / len(references), f"tok:{bleu_tokenizer(language)}")
+
+
+def sentence_gleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
+    """Returns the GLEU of a sentence of words: equal n-grams of 1 to 4 words / those of the side that has more.
+
+    An empty hypothesis for an empty reference has 1.
+    """
+    ours, theirs = (
+        Counter(tuple(words[first : first + n]) for n in range(1, LONGEST + 1) for first in range(len(words) - n + 1))
+        for words in (hypothesis, reference)
+    )
+    most = max(ours.total(), theirs.total())
+    return (ours & theirs).total() / most if most else 1.0
+
+
+@functools.cache
+def _tokenizer(language: str) -> Callable[[str], str]:
+    return BLEU(tokenize=bleu_tokenizer(language)).tokenizer
+
+
+# === BLEU of single sentences: how near each of several outputs is to a reference ===
+
+
+@register_metric("sentence_bleu")
+def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:
+    """Smoothed BLEU of sentences, mean over lines, from 0 to 100; see `SentenceBleu`."""
+    check_lines("sentence_bleu", hypotheses, references)
+    bleu = SentenceBleu(language)
+    total = sum(bleu.score(*pair) for pair in zip(hypotheses, references, strict=True))
+    return Score("sentence_bleu", total / len(references), bleu.signature)
+
+
+class SentenceBleu:
+    """Smoothed BLEU of one sentence, from 0 to 100, as sacreBLEU computes it (Post 2018, arXiv:1804.08771).
+
+    It has exponential smoothing; for a sentence of fewer than four words, n-grams are at most as long as the sentence
+    (`effective_order`).
+
+    Args:
+        language: of the texts, chooses the tokenizer, see `bleu_tokenizer`.
+    """
+
+    def __init__(self, language: str = ""):
+        self._bleu = BLEU(tokenize=bleu_tokenizer(language), effective_order=True)
+
+    def score(self, hypothesis: str, reference: str) -> float:
+        """Returns the BLEU of a sentence."""
+        return self._bleu.sentence_score(hypothesis, [reference]).score
+
+    @property
+    def signature(self) -> str:
+        """How scores are computed, in sacreBLEU's notation."""
+        return str(self._bleu.get_signature())
+
+    def nearest(self, hypotheses: Sequence[str], reference: str) -> int:
+        """Returns the index of the hypothesis with the highest BLEU; ties: the first."""
+        return max(range(len(hypotheses)), key=lambda k: (self.score(hypotheses[k], reference), -k))
+
+
+# === Error rates of speech recognition: words or characters to be changed, by the distance of Levenshtein 1966 ===
+
+
+@register_metric("wer")
+@lower_is_better
+def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Words put in, left out or replaced, over all lines, as a fraction of the references' words; may be above 1."""
+    return _error_rate("wer", [line.split() for line in hypotheses], [line.split() for line in references])
+
+
+@register_metric("cer")
+@lower_is_better
+def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Characters put in, left out or replaced, over all lines, as a fraction of the references' characters."""
+    return _error_rate("cer", hypotheses, references)
+
+
+def _error_rate(name: str, hypotheses: Sequence[Sequence], references: Sequence[Sequence]) -> Score:
+    check_lines(name, hypotheses, references)
+    edits = sum(map(Levenshtein.distance, hypotheses, references))
+    length = sum(map(len, references))
+    detail = {"edits": edits, "reference_length": length}
+    return Score(name, edits / max(1, length), higher_is_better=False, detail=detail)

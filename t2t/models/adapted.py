@@ -13,6 +13,7 @@ from typing import Any
 import keras
 
 from t2t.layers.adapters import Adapters
+from t2t.layers.tensors import Features, Tensor
 from t2t.models.base import SequenceModel
 
 
@@ -46,7 +47,7 @@ class AdaptedModel:
         value = getattr(self._model, name)
         return self.with_adapters(value) if inspect.ismethod(value) else value
 
-    def __call__(self, features: dict[str, Any]) -> Any:
+    def __call__(self, features: Features) -> Tensor:
         """Returns the logits; see `SequenceModel.call`."""
         return self.with_adapters(self._model)(features)
 

@@ -3,26 +3,19 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
 
-import contextlib
-import gc
 import logging
-import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 from keras import ops
 
-from t2t.errors import UserError, first_few
+from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
-from t2t.layers.beams import reorder_rows
-from t2t.layers.cache import CachingLayer, layers_within
-from t2t.layers.costs import Costed, without_costs
-from t2t.layers.dropout import SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
+from t2t.layers.modalities.base import TokenSoftmax
 from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
@@ -31,8 +24,9 @@ from t2t.layers.modalities.selection import (
     hparams_of_members,
     shared_member,
 )
-from t2t.layers.modalities.tokens import TokenSoftmax
-from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin, plugin_errors
+from t2t.layers.mode import Costed, without_costs
+from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
+from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.specs.mixture import select_problem_entries
@@ -56,7 +50,7 @@ class DecodeContext(NamedTuple):
     """What the model's `decode_weights` returned."""
     top: Any
     """What the output layer's `decode_weights` returned."""
-    allowed: Any = None
+    allowed: Tensor | None = None
     """(N, V) bool, or (N, V') for selected tokens: those that each row may write; None for all."""
 
 
@@ -296,7 +290,7 @@ class SequenceModel(keras.Model):
                     f"more, or choose an input_modality with fewer positions"
                 )
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.
 
         A model that is not autoregressive gives (B, D) for a class; of the targets it reads at most their number.
@@ -322,7 +316,7 @@ class SequenceModel(keras.Model):
         loss_sum, tokens = self.top.loss_sum(hidden.hidden, targets)
         return loss_sum + hidden.cost + tokens * hidden.cost_per_target, tokens
 
-    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+    def score_targets(self, features: Features) -> TargetScores:
         """Returns the scores of the targets, each given those before it, (B, T), or (B,) for classes.
 
         Unlike `call`, it holds the logits of tokens for only a block of positions at a time.
@@ -333,7 +327,7 @@ class SequenceModel(keras.Model):
             return scores
         return scores._replace(log_probs=scores.log_probs * token_weights(targets))
 
-    def call(self, features: dict[str, Any], seed=None):
+    def call(self, features: Features, seed=None):
         """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it.
 
         A model that is not autoregressive does not see them, and may be called without targets; see `body`.
@@ -344,14 +338,14 @@ class SequenceModel(keras.Model):
         """Returns which inputs attention to the source may read, (B, S) bool: by default all data."""
         return self.source_embedding.keep(inputs)
 
-    def encode(self, features: dict[str, Any]) -> Any:
+    def encode(self, features: Features) -> Any:
         """Returns the encoded source, computed once per sentence: any structure with leading axis B."""
         raise self._unwritten("encode")
 
     def _unwritten(self, method: str) -> Exception:
         return PluginError(f"{described(type(self))}: it has no {method}; write one, see docs/new_model.md")
 
-    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Any:
+    def init_cache(self, encoded: Any, rows: Size, length: Size | None, beams: int = 1) -> Any:
         """Returns the initial state of decoding.
 
         Args:
@@ -361,11 +355,13 @@ class SequenceModel(keras.Model):
             beams: number of neighbouring rows that may be reordered among themselves, see `reorder_cache`.
 
         Returns:
-            Any structure with leading axis N, or N / beams. With `length=None`, axes of size 0 grow.
+            A structure with leading axis N, or N / beams. With `length=None`, axes of size 0 grow.
         """
         raise self._unwritten("init_cache")
 
-    def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> DecodeContext:
+    def prepare_decode(
+        self, encoded: Any, token_ids: Tensor | None = None, allowed: Tensor | None = None
+    ) -> DecodeContext:
         """Prepares decoding, once for many steps; the result is the `encoded` of `decode_step`.
 
         If `selects_tokens`, logits can be restricted: to the tokens `token_ids`, (V',) int32, and by `allowed`,
@@ -383,7 +379,7 @@ class SequenceModel(keras.Model):
         """Returns weights in the layout that decoding steps read; any structure, empty by default."""
         return ()
 
-    def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
+    def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Tensor, Any]:
         """Returns the logits (N, V) float32 of the next id, and the new cache.
 
         Args:
@@ -399,116 +395,10 @@ class SequenceModel(keras.Model):
             logits_NV = ops.where(prepared.allowed, logits_NV, -float("inf"))
         return logits_NV, cache
 
-    def step(self, ids_N, position, cache: Any, prepared: DecodeContext) -> tuple[Any, Any]:
+    def step(self, ids_N, position, cache: Any, prepared: DecodeContext) -> tuple[Tensor, Any]:
         """Returns the hidden states (N, D) before the output layer, and the new cache; see `decode_step`."""
         raise self._unwritten("step")
 
-    def reorder_cache(self, cache: Any, beams: Any) -> Any:
+    def reorder_cache(self, cache: Any, beams: Tensor) -> Any:
         """Reorders the rows of the cache: `beams`, (N / K, K) int32, says which row of its group each row continues."""
         return reorder_rows(cache, beams)
-
-
-def create_model(model_class: type[Any], hparams: HParams, spec: ProblemSpec, dtype: Any) -> SequenceModel:
-    """Returns a model whose parts have paths of their own; see `SequenceModel` for the arguments.
-
-    By path, checkpoints hold weights, decoding caches hold entries of layers, and dropout masks differ.
-
-    Raises:
-        UserError: several parts have one path; or the class does not accept the hparams or the spec.
-    """
-    with plugin_errors(model_class, "cannot be constructed"), _new_variables(is_of_plugin(model_class)) as created:
-        model = model_class(hparams, spec, dtype=dtype)
-    layers = layers_within(model)
-    if is_of_plugin(model_class):
-        _check_layers(model, layers, created)
-    for parts in (
-        model.variables,
-        *([one for one in layers if one.built and isinstance(one, kind)] for kind in (CachingLayer, SeededLayer)),
-    ):
-        counts = Counter(part.path for part in parts)
-        if repeated := [path for path, count in counts.items() if count > 1]:
-            raise UserError(
-                f"model {model_class.__name__}: several parts have the path {first_few(repeated, ', ')}, by which "
-                f"checkpoints hold weights, caches hold states and dropout masks differ; give each layer a name of its "
-                f"own"
-            )
-    return model
-
-
-@contextlib.contextmanager
-def _new_variables(search: bool) -> Iterator[list[keras.Variable]]:
-    """Yields a list that holds, after the block, the variables of Keras that were created in it; empty if not `search`.
-
-    Objects are in the garbage collector's youngest generation until it runs. To look at all objects of a process takes
-    much longer than to build a small model.
-    """
-    found: list[keras.Variable] = []
-    if not search:
-        yield found
-        return
-    gc.collect(0)
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield found
-        found += [one for one in gc.get_objects(generation=0) if issubclass(type(one), keras.Variable)]
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _check_layers(model: SequenceModel, layers: Collection[Any], created: Collection[keras.Variable]) -> None:
-    """Checks the layers of a new model of a plug-in; `created` has the variables that came with it.
-
-    Raises:
-        PluginError: it has built no modalities, or Keras does not find some of its weights.
-    """
-    own = described(type(model))
-    modalities = [one for one in (model.source_embedding, model.target_embedding, model.top) if one is not None]
-    if not all(one.built for one in modalities):
-        begin, end = "begin its build with self.build_modality_weights()", "end its __init__ with self.build()"
-        cure = begin if model.built else end
-        raise PluginError(f"{own}: the weights of its modalities are missing after its construction; {cure}")
-    tracked = {id(variable) for variable in model.variables}
-    lost = [one.path for one in created if id(one) not in tracked]
-    if lost:
-        raise PluginError(
-            f"{own}: Keras does not find its weights {first_few(sorted(lost), ', ')}, so that they would be neither "
-            f"trained nor saved; keep each layer in an attribute of a layer or of the model, or in a list there"
-        )
-    instead = {"Dropout": "t2t.layers.dropout.Dropout", "BatchNormalization": "t2t.layers.batch_norm.BatchNorm"}
-    for layer in layers:
-        kind = type(layer).__name__
-        if kind in instead and type(layer).__module__.startswith("keras."):
-            log.warning(
-                "%s: layer %s is Keras's, whose state a run does not keep; use %s", own, layer.name, instead[kind]
-            )
-        elif _is_unnamed(layer):
-            log.warning(
-                "%s: layer %s has no name of its own, and its weights would have another path in a process with more "
-                "such layers; give it a name", own, layer.name,
-            )  # fmt: skip
-
-
-def _is_unnamed(layer: Any) -> bool:
-    """Returns whether Keras seems to have named a layer with weights after its class, as in `dense_2`."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(layer).__name__).lower()
-    return bool(layer.weights) and re.fullmatch(rf"{re.escape(snake)}_\d+", layer.name) is not None
-
-
-@contextlib.contextmanager
-def all_weights_exist(model: SequenceModel) -> Iterator[None]:
-    """Context of a model's first calls, which must create no weights.
-
-    Raises:
-        UserError: they have created some: no optimizer trains these, and no checkpoint with them can be loaded.
-    """
-    known = {variable.path for variable in model.variables}
-    try:
-        yield
-    finally:  # of a call that fails, too: JAX refuses to draw initial values in a program
-        if new := [variable.path for variable in model.variables if variable.path not in known]:
-            raise UserError(
-                f"model {type(model).__name__}: its weights {first_few(new, ', ')} were created by a call, not when it "
-                f"was built, so they would be neither trained nor restored; build their layers in build"
-            )

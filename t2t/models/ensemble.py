@@ -8,31 +8,37 @@ Legend: M models, B sentences, S source length, T target length, N rows decoded 
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from keras import ops
 
 from t2t.layers.losses import TargetScores, score_logits, token_weights
+from t2t.layers.tensors import Features, Size, Tensor
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
 
 
-def mean_probability(log_probs: Sequence[Any]) -> Any:
+def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
     """Returns the logarithm of the mean probability, from the log-probabilities of each model."""
     return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
 
-def mean_log_probability(log_probs: Sequence[Any]) -> Any:
+def mean_log_probability(log_probs: Sequence[Tensor]) -> Tensor:
     """Returns the mean of log-probabilities: logits of the normalised geometric mean."""
     return ops.mean(ops.stack(log_probs), axis=0)
 
 
-AVERAGES: dict[str, Callable[[Sequence[Any]], Any]] = {
+AVERAGES: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
     "probabilities": mean_probability,
     "log_probabilities": mean_log_probability,
 }
 """Name -> function of M tensors (..., V) of log-probabilities that returns logits (..., V)."""
+
+
+Encoded = tuple[object, ...] | None
+"""The encoded source of every member; None without inputs."""
+Caches = tuple[object, ...]
+"""The cache of every member."""
 
 
 class Ensemble:
@@ -51,7 +57,7 @@ class Ensemble:
         self.selects_tokens = all(member.selects_tokens for member in self.members)
 
     @property
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[Tensor]:
         """The variables of all members."""
         return [variable for member in self.members for variable in member.variables]
 
@@ -60,11 +66,11 @@ class Ensemble:
         """Longest sequence that every member supports, in ids; None for any length."""
         return min((m.longest_sequence for m in self.members if m.longest_sequence is not None), default=None)
 
-    def __call__(self, features: dict[str, Any]) -> Any:
+    def __call__(self, features: Features) -> Tensor:
         """Returns the logits of every target position, (B, T, V) float32; see `SequenceModel.call`."""
         return self._average([member(features) for member in self.members])
 
-    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+    def score_targets(self, features: Features) -> TargetScores:
         """Returns the scores of the targets; see `SequenceModel.score_targets`. All logits are held at once."""
         targets = features[TARGETS]
         scores = score_logits(self(features), targets)
@@ -72,29 +78,31 @@ class Ensemble:
             return scores
         return scores._replace(log_probs=scores.log_probs * token_weights(targets))
 
-    def source_keep(self, inputs) -> Any:
+    def source_keep(self, inputs) -> Tensor:
         """Returns the inputs that attention of any member may read, (B, S) bool."""
         return ops.any(ops.stack([member.source_keep(inputs) for member in self.members]), axis=0)
 
-    def encode(self, features: dict[str, Any]) -> tuple[Any, ...]:
+    def encode(self, features: Features) -> tuple[object, ...]:
         """Returns the encoded source of every member."""
         return tuple(member.encode(features) for member in self.members)
 
-    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> tuple[Any, ...]:
+    def init_cache(self, encoded: Encoded, rows: Size, length: Size | None, beams: int = 1) -> Caches:
         """Returns the initial states of every member; see `SequenceModel.init_cache`."""
         return tuple(
             member.init_cache(own, rows, length, beams)
             for member, own in zip(self.members, self._parts(encoded), strict=True)
         )
 
-    def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> tuple[Any, ...]:
+    def prepare_decode(
+        self, encoded: Encoded, token_ids: Tensor | None = None, allowed: Tensor | None = None
+    ) -> Caches:
         """Prepares decoding; see `SequenceModel.prepare_decode`."""
         return tuple(
             member.prepare_decode(own, token_ids, allowed)
             for member, own in zip(self.members, self._parts(encoded), strict=True)
         )
 
-    def decode_step(self, ids_N, position, cache: tuple[Any, ...], encoded: Any) -> tuple[Any, tuple[Any, ...]]:
+    def decode_step(self, ids_N, position, cache: Caches, encoded: Encoded) -> tuple[Tensor, Caches]:
         """Returns the logits (N, V) float32 of the next id, and the new caches; see `SequenceModel.decode_step`."""
         steps = [
             member.decode_step(ids_N, position, own_cache, own)
@@ -102,13 +110,13 @@ class Ensemble:
         ]
         return self._average([logits for logits, _ in steps]), tuple(new for _, new in steps)
 
-    def reorder_cache(self, cache: tuple[Any, ...], beams: Any) -> tuple[Any, ...]:
+    def reorder_cache(self, cache: Caches, beams: Tensor) -> Caches:
         """Returns the caches with their rows reordered; see `SequenceModel.reorder_cache`."""
         return tuple(member.reorder_cache(own, beams) for member, own in zip(self.members, cache, strict=True))
 
-    def _average(self, logits: Sequence[Any]) -> Any:
+    def _average(self, logits: Sequence[Tensor]) -> Tensor:
         return AVERAGES[self.average]([ops.log_softmax(own, axis=-1) for own in logits])
 
-    def _parts(self, encoded: Any) -> Sequence[Any]:
+    def _parts(self, encoded: Encoded) -> Sequence[object]:
         """Returns each member's part of `encoded`, which is None without inputs."""
         return [None] * len(self.members) if encoded is None else encoded

@@ -4,7 +4,7 @@ Legend: B batch, S source length, T target length, D width, F channels inside, N
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
@@ -18,6 +18,7 @@ from t2t.layers.masks import Span
 from t2t.layers.norm import build_norm
 from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import Separability, SeparableConvolution
+from t2t.layers.tensors import Named, Tensor
 from t2t.models.transformer import (
     Decoder,
     Encoder,
@@ -105,7 +106,7 @@ class JointAttention(CompositeLayer):
         super().__init__(**kwargs)
         self.self_attention, self.source_attention = self_attention, source_attention
 
-    def call(self, x, memory: KeysValues | None = None, keep=None, cache: StepCache | None = None, seed=None) -> Any:
+    def call(self, x, memory: KeysValues | None = None, keep=None, cache: StepCache | None = None, seed=None) -> Tensor:
         """Returns (B, T, D), or with a cache (N, D); `memory` and `keep` are the source's, None where there is none."""
         found = self.self_attention(x, cache=cache, seed=seed)
         if self.source_attention is None:
@@ -120,11 +121,11 @@ class EvolvedTransformer(Transformer):
     hparams_class = EvolvedTransformerHParams
     packs_examples = False  # convolutions reach across the examples of a row
 
-    def create_encoder(self, **named: Any) -> "EvolvedEncoder":
+    def create_encoder(self, **named: Unpack[Named]) -> "EvolvedEncoder":
         """Returns the unbuilt encoder."""
         return EvolvedEncoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "EvolvedDecoder":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "EvolvedDecoder":
         """Returns the unbuilt decoder."""
         return EvolvedDecoder(self.hparams, has_source, **named)
 
@@ -132,7 +133,9 @@ class EvolvedTransformer(Transformer):
 class EvolvedEncoder(Encoder):
     """Layers of the Evolved Transformer's encoder."""
 
-    def create_layer(self, hparams: EvolvedTransformerHParams, index: int, **named: Any) -> "EvolvedEncoderLayer":
+    def create_layer(
+        self, hparams: EvolvedTransformerHParams, index: int, **named: Unpack[Named]
+    ) -> "EvolvedEncoderLayer":
         """Returns unbuilt layer 0, 1, ..."""
         return EvolvedEncoderLayer(hparams, index, **named)
 
@@ -141,7 +144,7 @@ class EvolvedDecoder(Decoder):
     """Layers of the Evolved Transformer's decoder."""
 
     def create_layer(
-        self, hparams: EvolvedTransformerHParams, index: int, has_source: bool, **named: Any
+        self, hparams: EvolvedTransformerHParams, index: int, has_source: bool, **named: Unpack[Named]
     ) -> "EvolvedDecoderLayer":
         """Returns unbuilt layer 0, 1, ..."""
         return EvolvedDecoderLayer(hparams, index, has_source, **named)
@@ -185,7 +188,7 @@ class EvolvedDecoderLayer(CompositeLayer):
         super().__init__(**kwargs)
         policy, width, span = self.dtype_policy, hparams.hidden_size, Span(hparams.self_attention_reach, 0)
         wide = hparams.replace(num_heads=hparams.wide_heads)
-        attention: Any = JointAttention(
+        attention = JointAttention(
             build_self_attention(self, wide, span),
             build_attention(self, hparams, "encdec_attention") if has_source else None,
             dtype=policy,
@@ -229,7 +232,7 @@ class EvolvedDecoderLayer(CompositeLayer):
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
 
 
-def _causal(channels: int, kernel_size: int, **named: Any) -> SeparableConvolution:
+def _causal(channels: int, kernel_size: int, **named: Unpack[Named]) -> SeparableConvolution:
     return SeparableConvolution(channels, kernel_size, Separability(), causal=True, **named)
 
 

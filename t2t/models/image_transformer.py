@@ -4,8 +4,6 @@ Legend: B batch, P vectors of the inputs, T length of an image including its end
 one position each.
 """
 
-from typing import Any
-
 from keras import ops
 
 from t2t.errors import UserError
@@ -13,11 +11,12 @@ from t2t.hparams.base import HParams
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.selection import Modalities
 from t2t.layers.modalities.video import PixelVideo
-from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import ImagePositions
 from t2t.layers.residual import build_all
+from t2t.layers.tensors import Features
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.models.transformer import Decoder
 from t2t.registry import register_model
@@ -60,7 +59,7 @@ class ImageTransformer(EncoderDecoder):
         self.build_modality_weights()
         build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns a vector for each pixel of a clip, (B, P, D); None without inputs.
 
         For tokens, such as a class, it is one vector for all pixels, the mean of their embeddings, (B, 1, D).

@@ -5,17 +5,17 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 
 from typing import Any, ClassVar, NamedTuple, Self
 
-from keras import ops
+import keras
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
-from t2t.layers.beams import repeat_sentences
-from t2t.layers.recurrent import RecurrentEncoder
-from t2t.layers.recurrent_attention import Memory
-from t2t.layers.recurrent_cells import CellState
-from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
-from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
+from t2t.layers.cache import Cache, StepCache
+from t2t.layers.recurrent import CellState, RecurrentEncoder
+from t2t.layers.recurrent_decoder import Memory, RecurrentDecoder
+from t2t.layers.tensors import Features, Size, repeat_sentences
+from t2t.models.base import READ_AS_VECTORS
+from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 
@@ -29,7 +29,7 @@ class Encoded(NamedTuple):
 
 
 @register_model
-class LstmSeq2seq(SequenceModel):
+class LstmSeq2seq(EncoderDecoder):
     """Sequence to sequence with LSTMs: the decoder sees only the encoder's final states."""
 
     hparams_class: ClassVar[type[RecurrentHParams]] = LstmHParams
@@ -42,10 +42,10 @@ class LstmSeq2seq(SequenceModel):
         owners = [] if getattr(hparams, "shared_decoder", True) else [member.name for member in spec.members]
         self.problem_decoders = {name: self._build_decoder(hparams, f"{name}_decoder") for name in owners}
         """By problem, if the problems of a mixture have separate decoders; else empty."""
-        self.decoder: Any = None if owners else decoder
+        self.decoder: keras.layers.Layer = None if owners else decoder
         self.build()
 
-    def build_stacks(self, hparams: Any) -> tuple[Any, Any]:
+    def build_stacks(self, hparams: Any) -> tuple[keras.layers.Layer, keras.layers.Layer]:
         """Returns encoder and decoder; the encoder returns its output and the initial states of the decoder."""
         sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         how = (hparams.encoder_direction, hparams.dropout)
@@ -71,28 +71,23 @@ class LstmSeq2seq(SequenceModel):
             view.__dict__["decoder"] = self.problem_decoders[name]
         return view
 
-    def body(self, features: dict[str, Any], seed=None):
-        """Returns the decoder's output, (B, T, D); see the base class."""
-        encoded = self.encode(features, seed=seed)
-        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        before_BTD = self.target_embedding.before(shifted_BT, seed=seed)
-        return self.decoder(before_BTD, encoded.finals, encoded.memory, seed=seed)
-
-    def encode(self, features: dict[str, Any], seed=None) -> Encoded:
+    def encode(self, features: Features, seed=None) -> Encoded:
         """Returns the decoder's initial states, and the encoder's output if the decoder attends to it."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         output_BSD, finals = self.encoder(x_BSD, keep_BS, seed=seed)
         return Encoded(finals, self.decoder.memory(output_BSD, keep_BS))
 
-    def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> DecoderState:
-        """Returns the initial state of each hypothesis; it does not depend on `length`. See the base class."""
-        return self.decoder.start(repeat_sentences(encoded.finals, rows))
+    def decode(self, ids, encoded: Encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the decoder's output after `ids`; see the base class."""
+        x = self.target_embedding.before(ids, seed=seed)
+        return self.decoder(x, encoded.finals, encoded.memory, keep_BT, cache=cache, seed=seed)
 
-    def step(self, ids_N, position, cache: DecoderState, prepared: DecodeContext):
-        """Returns (N, D) and the state after this position; see the base class."""
-        state = self.decoder.step(self.target_embedding.before(ids_N), cache, prepared.encoded.memory)
-        return state.output, state
+    def init_cache(self, encoded: Encoded, rows: Size, length: Size | None, beams: int = 1) -> Cache:
+        """Returns a cache with the decoder's initial state of each hypothesis; see the base class."""
+        cache = super().init_cache(encoded, rows, length, beams)
+        state = self.decoder.start(repeat_sentences(encoded.finals, rows))
+        return cache._replace(states={**cache.states, self.decoder.path: state})
 
 
 @register_model
@@ -112,7 +107,7 @@ class LstmSeq2seqAttentionBidirectionalEncoder(LstmSeq2seqAttention):
 
     hparams_class = LstmAttentionHParams
 
-    def build_stacks(self, hparams: Any) -> tuple[RecurrentEncoder, RecurrentDecoder]:
+    def build_stacks(self, hparams: Any) -> tuple[keras.layers.Layer, keras.layers.Layer]:
         """Returns encoder and decoder; see the base class."""
         wide = hparams.replace(hidden_size=2 * hparams.hidden_size, encoder_direction="bidirectional")
         return super().build_stacks(wide)

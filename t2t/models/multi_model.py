@@ -13,14 +13,14 @@ from keras import ops
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache
-from t2t.layers.costs import gathered_costs, with_costs
-from t2t.layers.experts import Experts
+from t2t.layers.feed_forward import Experts
 from t2t.layers.masks import CAUSAL, keys_keep
+from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
-from t2t.layers.separable_convolution import Separability
-from t2t.layers.slice_modules import ConvModule, MixedTarget
+from t2t.layers.separable_convolution import ConvModule, MixedTarget, Separability
+from t2t.layers.tensors import Features, Tensor
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -33,7 +33,7 @@ class BlockMemory(NamedTuple):
 
     source: KeysValues
     """(B, H, S, D / H) each."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
 
 
@@ -105,18 +105,19 @@ class MultiModel(EncoderDecoder):
         encoder, decoder = (*self.encoder, self.encoder_experts), (self.mixer, *self.decoder, self.decoder_experts)
         build_all((self.timing, *encoder, *decoder), (None, None, self.hparams.hidden_size))
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the decoder's output, (B, T, D), or (B, D) for a class, as `Costed`; see the base class."""
         if self.autoregressive:
             return super().body(features, seed=seed)
-        with gathered_costs() as costs:
+        costs = Costs()
+        with in_mode(costs=costs):
             encoded = self.encode(features, seed=seed)
             # A class has one position, whose input is only the command.
             x_B1D = ops.broadcast_to(self._command(), (ops.shape(encoded[0].keep)[0], 1, self.hparams.hidden_size))
             x_B1D = self._run_decoder(x_B1D, encoded, seed=seed)
         return with_costs(x_B1D[:, 0], costs)
 
-    def encode(self, features: dict[str, Any], seed=None) -> tuple[BlockMemory, ...]:
+    def encode(self, features: Features, seed=None) -> tuple[BlockMemory, ...]:
         """Returns the encoder's output for every attention block."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
@@ -135,7 +136,7 @@ class MultiModel(EncoderDecoder):
         return self._run_decoder(x, encoded, keep_BT, cache, seed)
 
     @property
-    def _decoder_blocks(self) -> list[Any]:
+    def _decoder_blocks(self) -> "list[Mixer | AttentionBlock]":
         return [self.mixer, *self.decoder]
 
     def _command(self):

@@ -8,7 +8,8 @@ Legend: B batch, S source length, T target length, D width, J heads of keys and 
 one position each; a tensor named only `x` is (B, T, D) or (N, D).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import keras
 from keras import ops
@@ -16,17 +17,16 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.cache import KeysValues, StepCache, caching_layers
+from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.experts import Experts
-from t2t.layers.feed_forward import FeedForward
+from t2t.layers.feed_forward import Experts, FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
-from t2t.layers.positions import Positions, build_positions
-from t2t.layers.relative_positions import RelativeBias
+from t2t.layers.positions import Positions, RelativeBias, build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
-from t2t.layers.words import NextWord, WordCounts, word_starts_of
+from t2t.layers.tensors import Features, Named, Tensor
+from t2t.layers.words import NextWord, SourceWords, WordCounts, word_starts_of
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -37,14 +37,18 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 class EncodedSource(NamedTuple):
     """The encoded source sentences, as the decoder attends to them."""
 
-    keys_values: tuple[Any, ...]
+    keys_values: tuple[KeysValues, ...]
     """For each decoder layer, `KeysValues` of the encoder's output, (B, J, S, channels of a head) each."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
-    numbers: Any = ()
+    numbers: Tensor | tuple[()] = ()
     """(B, S) int32: number of the example in its packed row that a position belongs to; () if rows are not packed."""
-    words: Any = ()
+    words: SourceWords | tuple[()] = ()
     """`SourceWords` if the decoder reads the next word, otherwise ()."""
+
+
+AttentionMasks = tuple[Sequence[KeysValues | None], Tensor | None, Tensor | None]
+"""For a decoder: each layer's keys and values of the source, and the masks of source keys and target keys."""
 
 
 @register_model
@@ -104,22 +108,22 @@ class Transformer(EncoderDecoder):
         """The length of the table of learned positions; sinusoids have no limit."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
-    def create_positions(self, **named: Any) -> Positions | None:
+    def create_positions(self, **named: Unpack[Named]) -> Positions | None:
         """Returns the unbuilt layer that adds positions to embeddings; None if nothing is added."""
         hparams = self.hparams
         sizes = (hparams.max_length, hparams.hidden_size)
         kind = "sinusoidal" if hparams.positions == "words" else hparams.positions
         return build_positions(kind, *sizes, hparams.sinusoid_layout, **named)
 
-    def create_encoder(self, **named: Any) -> Any:
+    def create_encoder(self, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt encoder; subclasses may override this."""
         return Encoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> Any:
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> Any:
         """Returns the unbuilt decoder; subclasses may override this."""
         return Decoder(self.hparams, has_source, **named)
 
-    def encode(self, features: dict[str, Any], seed=None) -> EncodedSource | None:
+    def encode(self, features: Features, seed=None) -> EncodedSource | None:
         """Returns the encoder's output, projected for every layer of the decoder; None without inputs."""
         if self.encoder is None:
             return None
@@ -134,7 +138,7 @@ class Transformer(EncoderDecoder):
             source = source._replace(words=self.next_word.read_source(x_BSD, position_BS, keep_BS))
         return source if number_BS is None else source._replace(numbers=number_BS)
 
-    def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
+    def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Tensor, Tensor]:
         """Returns the encoder's input vectors (B, S, D), and which of them may be attended to, (B, S) bool."""
         x_BSD = self.source_embedding(inputs, seed=seed)
         if self.target_space is not None:
@@ -172,20 +176,32 @@ class Transformer(EncoderDecoder):
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, number_BT, cache=cache, seed=seed)
 
 
+@register_model
+class TransformerLm(Transformer):
+    """A language model: the Transformer's decoder alone, without inputs."""
+
+    hparams_class = TransformerHParams
+    accepts_inputs = (None,)
+
+
 class Encoder(CompositeLayer):
     """N layers of self-attention and feed-forward (section 3.1)."""
 
     def __init__(self, hparams: TransformerHParams, **kwargs):
         super().__init__(**kwargs)
+        shared = build_shared(self, hparams, is_causal=False)
         self.layers_ = [
-            self.create_layer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")
+            self.create_layer(hparams, i, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.encoder_layers)
         ]
-        self.relative_bias = share_relative_bias(self, hparams)
+        self.relative_bias = shared.get("relative_bias")
         self.final_norm = build_final_norm(self, hparams)
 
-    def create_layer(self, hparams: Any, index: int, **named: Any) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
+    def create_layer(self, hparams: Any, index: int, **named: Unpack[Named]) -> Any:
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this.
+
+        `named` has its name and type, and what the layers of a stack share, see `build_shared`.
+        """
         return EncoderLayer(hparams, index, **named)
 
     def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
@@ -202,10 +218,10 @@ class Encoder(CompositeLayer):
 class EncoderLayer(CompositeLayer):
     """Self-attention, then feed-forward, each in a residual connection."""
 
-    def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
+    def __init__(self, hparams: TransformerHParams, index: int, relative_bias: RelativeBias | None = None, **kwargs):
         super().__init__(**kwargs)
-        reach = hparams.self_attention_reach
-        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
+        span = Span(hparams.self_attention_reach, hparams.self_attention_reach)
+        attention = build_self_attention(self, hparams, span, is_cached=False, relative_bias=relative_bias)
         self.self_attention = build_residual(self, hparams, attention)
         self.feed_forward = build_feed_forward(self, hparams, index)
 
@@ -218,18 +234,23 @@ class EncoderLayer(CompositeLayer):
 class Decoder(CompositeLayer):
     """N layers of masked self-attention or SSRU, attention to the encoder's output, and feed-forward (section 3.1)."""
 
+    is_causal: ClassVar[bool] = True
+    """Whether targets attend only to those before them."""
+
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
         super().__init__(**kwargs)
         hparams = hparams.of_decoder
+        attends = hparams.decoder_layer != "ssru" or not self.is_causal
+        shared = build_shared(self, hparams, self.is_causal) if attends else {}
         self.layers_ = [
-            self.create_layer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
+            self.create_layer(hparams, i, has_source, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
         ]
-        self.relative_bias = share_relative_bias(self, hparams)
+        self.relative_bias = shared.get("relative_bias")
         self.final_norm = build_final_norm(self, hparams)
 
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this."""
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> Any:
+        """Returns the unbuilt layer `index`, from 0; subclasses may override this; see `Encoder.create_layer`."""
         return DecoderLayer(hparams, index, has_source, **named)
 
     def read_source(self, x_BSD, keep_BS) -> EncodedSource:
@@ -249,7 +270,7 @@ class Decoder(CompositeLayer):
             x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
-    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
         """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
 
         The mask of target keys only separates packed examples: padding comes last, so no data position sees it.
@@ -261,23 +282,33 @@ class Decoder(CompositeLayer):
 
 
 class DecoderLayer(CompositeLayer):
-    """Masked self-attention or SSRU, attention to the encoder's output where there is one, feed-forward."""
+    """Masked self-attention or SSRU, attention to the encoder's output where there is one, feed-forward.
 
-    def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
+    `passes` is for layers that keep earlier positions, see `CachingLayer`; `relative_bias` for self-attention.
+    """
+
+    def __init__(
+        self, hparams: TransformerHParams, index: int, has_source: bool, relative_bias: RelativeBias | None = None,
+        passes: int | None = None, **kwargs,
+    ):  # fmt: skip
         super().__init__(**kwargs)
-        self.target_reader = self.create_target_reader(hparams)
+        reader = self.create_target_reader(hparams, passes=passes, relative_bias=relative_bias)
+        self.target_reader = build_residual(self, hparams, reader)
         self.source_attention: Any = None
         if has_source:
             self.source_attention = build_residual(self, hparams, build_attention(self, hparams, "encdec_attention"))
         self.feed_forward = build_feed_forward(self, hparams, index)
 
-    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
-        """Returns the unbuilt layer that reads targets up to each position; subclasses may override this."""
+    def create_target_reader(self, hparams: TransformerHParams, passes: int | None, **settings: Any) -> CachingLayer:
+        """Returns the unbuilt layer that reads targets up to each position; subclasses may override this.
+
+        `settings` are further arguments of self-attention.
+        """
         if hparams.decoder_layer == "ssru":
-            return build_residual(self, hparams, Ssru(dtype=self.dtype_policy, name="ssru"))
+            return Ssru(passes=passes, dtype=self.dtype_policy, name="ssru")
         grid = hparams.target_grid
         span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
-        return build_residual(self, hparams, build_self_attention(self, hparams, span))
+        return build_self_attention(self, hparams, span, passes=passes, **settings)
 
     def read_source(self, x_BSD) -> KeysValues:
         """Returns this layer's keys and values of the encoder's output (B, S, D)."""
@@ -291,8 +322,7 @@ class DecoderLayer(CompositeLayer):
 
         `source_keep` and `target_keep` are masks of keys, (B, 1, 1 or T, S or T) bool, or None; see `Decoder`.
         """
-        masks = {} if target_keep is None else {"keep": target_keep}  # an SSRU takes no mask
-        x = self.target_reader(x, cache=cache, seed=seed, **masks)
+        x = self.target_reader(x, keep=target_keep, cache=cache, seed=seed)
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
@@ -305,29 +335,24 @@ def attended_inputs(model: SequenceModel, inputs):
 
 
 def build_self_attention(
-    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, is_cached: bool | None = None
+    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, **settings: Any
 ) -> MultiHeadAttention:
     """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them.
 
-    For `is_cached` see `MultiHeadAttention`.
+    `settings` are further arguments of `MultiHeadAttention`.
     """
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
-    positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
-    return build_attention(owner, hparams, "self_attention", span=span, is_cached=is_cached, **positions)
+    settings |= {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    return build_attention(owner, hparams, "self_attention", span=span, **settings)
 
 
-def share_relative_bias(stack: CompositeLayer, hparams: TransformerHParams) -> RelativeBias | None:
-    """Gives all self-attention layers of a stack one `RelativeBias` and returns it; None with other positions."""
-    attentions = (layer for layer in caching_layers(stack) if isinstance(layer, MultiHeadAttention))
-    layers = [layer for layer in attentions if layer.name == "self_attention"]
-    if hparams.positions != "relative_bias" or not layers:
-        return None
+def build_shared(stack: CompositeLayer, hparams: TransformerHParams, is_causal: bool) -> dict[str, RelativeBias]:
+    """Returns the arguments that all layers of a stack share: their `relative_bias`; empty with other positions."""
+    if hparams.positions != "relative_bias":
+        return {}
     buckets = (hparams.relative_bias_buckets, hparams.relative_bias_max_distance)
-    is_causal = layers[0].is_cached
     bias = RelativeBias(hparams.num_heads, *buckets, is_causal, dtype=stack.dtype_policy, name="relative_bias")
-    for layer in layers:
-        layer.relative_bias = bias
-    return bias
+    return {"relative_bias": bias}
 
 
 def build_attention(

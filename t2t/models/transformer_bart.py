@@ -3,7 +3,7 @@
 Legend: B batch, T length, D width. In a step of decoding: N rows of one position each.
 """
 
-from typing import Any
+from typing import Unpack
 
 import keras
 
@@ -12,6 +12,7 @@ from t2t.layers.cache import StepCache
 from t2t.layers.norm import build_norm
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
+from t2t.layers.tensors import Named
 from t2t.models.transformer import Transformer
 from t2t.registry import register_model
 
@@ -22,7 +23,7 @@ class TransformerBart(Transformer):
 
     hparams_class = TransformerBartHParams
 
-    def create_positions(self, **named: Any) -> "PlacedEmbeddings":
+    def create_positions(self, **named: Unpack[Named]) -> "PlacedEmbeddings":
         """Returns the unbuilt layer of the targets, and creates that of the inputs."""
         named.pop("name")
         if self.spec.inputs:

@@ -6,7 +6,7 @@ It predicts any subset of the words of a target at once, from the source and the
 Legend: B batch, S source length, T target length, D width, L target lengths that can be predicted.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import keras
 from keras import ops
@@ -16,18 +16,21 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
+from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import Span, keys_keep, padding_keep
-from t2t.layers.modalities.class_label import ClassLabel
-from t2t.layers.residual import Residual, build_all
+from t2t.layers.modalities.base import ClassLabel
+from t2t.layers.residual import build_all
+from t2t.layers.tensors import Features, Named, Tensor
 from t2t.models.transformer import (
+    AttentionMasks,
     Decoder,
     DecoderLayer,
     EncodedSource,
+    Encoder,
     Transformer,
-    build_residual,
     build_self_attention,
 )
 from t2t.registry import register_model
@@ -65,18 +68,18 @@ class EncodedWithLength(NamedTuple):
 
     source: EncodedSource
     """Their words, as the decoder attends to them."""
-    length: Any
+    length: Tensor
     """(B, D): the encoder's output at the LENGTH token."""
 
 
 class Masked(NamedTuple):
     """What `TransformerCmlm.body` returns."""
 
-    hidden: Any
+    hidden: Tensor
     """(B, T, D): the decoder's output."""
-    is_masked: Any
+    is_masked: Tensor
     """(B, T) bool: the masked words, which are predicted."""
-    length: Any
+    length: Tensor
     """(B, D): the input of the length prediction."""
 
 
@@ -92,7 +95,7 @@ class TransformerCmlm(Transformer):
     autoregressive = False
     mask_predicts = True
     packs_examples = False
-    encoder: Any
+    encoder: Encoder
     """An `Encoder`; never None, as the model always has inputs."""
 
     @classmethod
@@ -123,11 +126,11 @@ class TransformerCmlm(Transformer):
         """The longest target whose length can be predicted: `max_length`, as in training."""
         return self.hparams.max_length
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "CmlmDecoder":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "CmlmDecoder":
         """Returns the unbuilt decoder, in which every position attends to all others."""
         return CmlmDecoder(self.hparams, has_source, **named)
 
-    def encode(self, features: dict[str, Any], seed=None) -> Any:
+    def encode(self, features: Features, seed=None) -> Any:
         """Returns the source as `EncodedWithLength`; the LENGTH token comes before its words (section 2.3)."""
         x_BSD, keep_BS = self.embed_source(features[INPUTS], seed=seed)
         rows, _, width = ops.shape(x_BSD)
@@ -157,8 +160,8 @@ class TransformerCmlm(Transformer):
         x_BTD = self.positions(x_BTD) if self.positions is not None else x_BTD
         return self.decoder(self.target_dropout(x_BTD, seed=seed), encoded.source, keep_BT, seed=seed)
 
-    def body(self, features: dict[str, Any], seed=None) -> Masked:
-        """Returns the decoder's output for randomly masked words; without a seed all words are masked."""
+    def body(self, features: Features, seed=None) -> Any:
+        """Returns the decoder's output, as `Masked`, for randomly masked words; without a seed all words are masked."""
         targets_BT = features[TARGETS]
         encoded = self.encode(features, seed=seed)
         is_masked_BT = self.token_masks(is_word(targets_BT), seed=seed)
@@ -181,7 +184,7 @@ class TransformerCmlm(Transformer):
         length_loss = self.length_top.weighted_nll(hidden.length, count_words(targets), ended_B)
         return word_loss + length_loss, words + ops.sum(ended_B)
 
-    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+    def score_targets(self, features: Features) -> TargetScores:
         """Returns the scores of the targets, (B, T): at end of sequence that of the length, elsewhere of the word.
 
         All words are masked, so the sum over a row is the log-probability of the target in one iteration.
@@ -200,11 +203,13 @@ class TransformerCmlm(Transformer):
 class CmlmDecoder(Decoder):
     """The Transformer's decoder without the causal mask (section 2.1)."""
 
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> "CmlmDecoderLayer":
+    is_causal = False
+
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> "CmlmDecoderLayer":
         """Returns the unbuilt layer `index`, from 0."""
         return CmlmDecoderLayer(hparams, index, has_source, **named)
 
-    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
         """Returns each layer's keys and values of the source, and which keys of source and target hold data."""
         keys_values, source_keep, _ = super().masks(source, keep_BT, number_BT)
         return keys_values, source_keep, keys_keep(keep_BT)
@@ -213,11 +218,12 @@ class CmlmDecoder(Decoder):
 class CmlmDecoderLayer(DecoderLayer):
     """Self-attention to all of the target, attention to the encoder's output, feed-forward."""
 
-    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
+    def create_target_reader(
+        self, hparams: TransformerHParams, passes: int | None, **settings: Any
+    ) -> MultiHeadAttention:
         """Returns the unbuilt self-attention in both directions."""
         reach = hparams.self_attention_reach
-        attention = build_self_attention(self, hparams, Span(reach, reach), is_cached=False)
-        return build_residual(self, hparams, attention)
+        return build_self_attention(self, hparams, Span(reach, reach), is_cached=False, **settings)
 
 
 def is_word(targets_BT):

@@ -8,17 +8,17 @@ Legend: B batch, S source length, T target length, P = S + T, D width, H heads, 
 of one head. In a decoding step: N rows, G groups of K beams each (N = G * K), L positions written so far.
 """
 
-from typing import Any
+from typing import Unpack
 
 from keras import ops
 
 from t2t.hparams.transformer_prepend import TransformerPrependHParams
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.masks import CAUSAL, EVERYTHING, keys_keep, padding_keep, span_keep
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import CompositeLayer
+from t2t.layers.tensors import Features, Named, repeat_sentences
 from t2t.models.transformer import (
     EncodedSource,
     Transformer,
@@ -39,7 +39,7 @@ class PrependedAttention(MultiHeadAttention):
     always cached, also if inputs attend to each other in both directions.
     """
 
-    def __init__(self, *sizes: Any, **settings: Any):
+    def __init__(self, *sizes, **settings):
         super().__init__(*sizes, **settings)
         self.is_cached = True
 
@@ -68,21 +68,21 @@ class TransformerPrepend(Transformer):
     accepts_inputs = (FeatureKind.TOKENS,)
     packs_examples = False
 
-    def create_positions(self, **named: Any) -> Positions | None:
+    def create_positions(self, **named: Unpack[Named]) -> Positions | None:
         """Returns the unbuilt layer of positions; learned ones cover the longest inputs plus the longest targets."""
         hparams = self.hparams
         sizes = (2 * hparams.max_length, hparams.hidden_size)
         return build_positions(hparams.positions, *sizes, hparams.sinusoid_layout, **named)
 
-    def create_encoder(self, **named: Any) -> None:
+    def create_encoder(self, **named: Unpack[Named]) -> None:
         """Returns None: there is no encoder."""
         return None
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "PrependedStack":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "PrependedStack":
         """Returns the unbuilt stack."""
         return PrependedStack(self.hparams, **named)
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the hidden states that predict the targets, (B, T, D); see the base class."""
         inputs_BS, targets_BT = features[INPUTS], features[TARGETS]
         keep_BS = self.source_embedding.keep(inputs_BS)
@@ -97,7 +97,7 @@ class TransformerPrepend(Transformer):
         hidden_BPD = self.decoder(x_BPD, keep_BP, source_length=source_length, seed=seed)
         return hidden_BPD[:, source_length:]
 
-    def encode(self, features: dict[str, Any], seed=None) -> EncodedSource:
+    def encode(self, features: Features, seed=None) -> EncodedSource:
         """Returns the keys and values of the inputs in every layer."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.source_embedding(features[INPUTS], seed=seed)

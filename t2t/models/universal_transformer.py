@@ -8,32 +8,32 @@ named only `x` is (B, T, D) or (N, D). In formulas, steps are numbered from 1, a
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from t2t.hparams.universal_transformer import UniversalTransformerHParams
-from t2t.layers.cache import StepCache, set_passes
-from t2t.layers.contexts import layer_pass
-from t2t.layers.costs import add_summed_cost, counted
+from t2t.layers.cache import StepCache
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.masks import keys_keep
+from t2t.layers.mode import add_summed_cost, counted, in_mode
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import build_all
 from t2t.layers.sinusoids import sinusoids
-from t2t.models.transformer import Decoder, EncodedSource, Encoder, Transformer
+from t2t.layers.tensors import Named, Tensor
+from t2t.models.transformer import Decoder, DecoderLayer, EncodedSource, Encoder, Transformer
 from t2t.registry import register_model
 
-Transform = Callable[[Any, Any], Any]
+Transform = Callable[[Tensor, Tensor | None], Tensor]
 """A step's layer: `transform(x, seed) -> x`."""
 
 
 class Recurrence(keras.layers.Layer):
     """H^t = layer(H^(t-1) + P^t) for t = 1 .. `steps` (section 2.1, equations 4 to 7), the same layer in each step.
 
-    P^t is the sum of a vector of the position and one of the step. The caller owns the layer, and must call
-    `set_passes` on it if it reads earlier positions.
+    P^t is the sum of a vector of the position and one of the step. The caller owns the layer, whose parts that read
+    earlier positions have `passes`, see `CachingLayer`.
 
     Args:
         steps: number of steps.
@@ -54,7 +54,7 @@ class Recurrence(keras.layers.Layer):
         self.step_vectors = sinusoids(self.steps + 1, input_shape[-1], self.layout)[1:]
 
     def call(self, x, keep_BT=None, *, transform: Transform, cache: StepCache | None = None, seed=None):
-        """Returns `x` after all steps; halting adds its cost within `gathered_costs`.
+        """Returns `x` after all steps; halting adds its cost, see `t2t.layers.mode`.
 
         Args:
             x: (B, T, D), or with a cache (N, D).
@@ -78,7 +78,7 @@ class Run:
     recurrence: Recurrence
     transform: Transform
     cache: StepCache | None
-    seed: Any
+    seed: Tensor
 
     def add_signals(self, step: int, x):
         """Returns x + P^t for `step`, from 0."""
@@ -89,7 +89,7 @@ class Run:
     def advance(self, step: int, x):
         """Returns the layer's output for `x`, which has the signals of `step`, from 0."""
         seed = seed_of_step(self.seed, step)
-        with layer_pass(step):
+        with in_mode(layer_pass=step):
             return self.transform(x, seed)
 
 
@@ -149,15 +149,15 @@ class UniversalTransformer(Transformer):
     hparams_class = UniversalTransformerHParams
     packs_examples = False  # each step adds positions that count from the beginning of the row
 
-    def create_positions(self, **named: Any) -> None:
+    def create_positions(self, **named: Unpack[Named]) -> None:
         """Returns None: positions are added in each step instead, see `Recurrence`."""
         return
 
-    def create_encoder(self, **named: Any) -> "UniversalEncoder":
+    def create_encoder(self, **named: Unpack[Named]) -> "UniversalEncoder":
         """Returns the unbuilt encoder."""
         return UniversalEncoder(self.hparams, **named)
 
-    def create_decoder(self, has_source: bool, **named: Any) -> "UniversalDecoder":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "UniversalDecoder":
         """Returns the unbuilt decoder."""
         return UniversalDecoder(self.hparams, has_source, **named)
 
@@ -189,7 +189,10 @@ class UniversalDecoder(Decoder):
     def __init__(self, hparams: UniversalTransformerHParams, has_source: bool, **kwargs):
         super().__init__(hparams, has_source, **kwargs)
         self.recurrence = build_recurrence(self, hparams)
-        set_passes(self.layers_[0], self.recurrence.steps)
+
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> DecoderLayer:
+        """Returns the unbuilt layer; see the base class."""
+        return DecoderLayer(hparams, index, has_source, passes=hparams.recurrence_steps, **named)
 
     def call(
         self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None

@@ -20,8 +20,8 @@ from t2t.inference.files.scoring import align_file, score_file
 from t2t.inference.files.shards import Shard, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.task import Failures
-from t2t.runs import ensembles
+from t2t.pipelines.pipeline import Failures
+from t2t.runs import loading
 
 MOST_SHARDS = 1000
 """Maximum number of shards of a file that is not divided yet, enough for any number of workers."""
@@ -45,10 +45,10 @@ class AnswerShards:
     runs: tuple[tuple[str, str], ...]
     """Folder and checkpoint of each run."""
     average: str
-    """See `t2t.runs.ensembles.load_runs`."""
+    """See `t2t.runs.loading.load_runs`."""
     engine: EngineChoice
     loading: Mapping[str, Any]
-    """Other arguments of `t2t.runs.ensembles.load_runs`."""
+    """Other arguments of `t2t.runs.loading.load_runs`."""
     dictionary: Mapping[str, str]
     """See `LoadedRun.with_dictionary`."""
     languages: tuple[str, str]
@@ -61,7 +61,7 @@ class AnswerShards:
 
     def open(self) -> "_Model":
         """Loads the model; raises as `load_runs`."""
-        loaded = ensembles.load_runs(self.runs, self.average, self.engine, **self.loading)
+        loaded = loading.load_runs(self.runs, self.average, self.engine, **self.loading)
         loaded = loaded.with_dictionary(self.dictionary).with_languages(*self.languages)
         return _Model(loaded.translator(), threading.Lock())
 

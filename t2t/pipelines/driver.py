@@ -22,8 +22,7 @@ def main() -> int:
     threading.Thread(target=_end_with_command, daemon=True).start()
     threading.excepthook = _end_after_error
     logging.basicConfig(format="%(message)s", level=logging.ERROR)  # Beam warns about optional packages
-    from t2t.pipelines.options import parse_beam_options, runs_here
-    from t2t.pipelines.pipeline import run_pipeline
+    from t2t.pipelines.pipeline import parse_beam_options, run_pipeline, runs_here
 
     options = parse_beam_options(text)
     if not runs_here(options):

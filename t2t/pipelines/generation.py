@@ -15,19 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
-from t2t.data.digests import digest_shard
-from t2t.data.duplicates import find_duplicates
-from t2t.data.generate import ReadingProgress, finish, kept_where_useful, open_plan
+from t2t.data.generation.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.generation.duplicates import digest_folder, digest_shard, find_duplicates
+from t2t.data.generation.generate import ReadingProgress, finish, kept_where_useful, open_plan
+from t2t.data.generation.plan import WORK, GenerationJob, GenerationPlan, describe_differences, identify
+from t2t.data.generation.shard_job import generate_shard, shard_folder
 from t2t.data.manifest import Manifest
-from t2t.data.plan import WORK, GenerationPlan, describe_differences, identify
-from t2t.data.shard_job import generate_shard, shard_folder
-from t2t.data.verdicts import digest_folder
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.task import Failures
+from t2t.pipelines.pipeline import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
@@ -68,8 +66,8 @@ class ShardTask:
         """Errors of workers."""
         return Failures(self.folder / WORK / "failures")
 
-    def open(self) -> Problem:
-        """Returns the problem.
+    def open(self) -> GenerationJob:
+        """Returns the job.
 
         Raises:
             UserError: it would make different data here than planned.
@@ -82,32 +80,32 @@ class ShardTask:
                 f"a worker would make other data of problem {problem.name} than the command that started it "
                 f"({differing}); give all machines the same code and raw files"
             )
-        return problem
+        return GenerationJob(self.plan, problem, self.folder, self.tmp_dir)
 
 
 class MakeShards(ShardTask):
     """Makes the shards of all splits."""
 
     @functools.cached_property
-    def places(self) -> list[tuple[str, int]]:
+    def shards(self) -> list[tuple[str, int]]:
         """Split and number of each shard."""
         return self.plan.every_shard()
 
     @property
     def count(self) -> int:
         """Number of shards of all splits."""
-        return len(self.places)
+        return len(self.shards)
 
-    def run(self, opened: Problem, element: int) -> dict[str, int]:
+    def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
-        result = generate_shard(self.plan, opened, *self.places[element], self.folder, self.tmp_dir)
+        result = generate_shard(opened, *self.shards[element])
         dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
         repaired = {f"repaired: {what}": count for what, count in result.counts.repaired.items()}
         return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **repaired}
 
     def is_done(self, element: int) -> bool:
         """Returns whether the folder of the shard exists."""
-        return shard_folder(self.folder, *self.places[element]).is_dir()
+        return shard_folder(self.folder, *self.shards[element]).is_dir()
 
 
 class DigestShards(ShardTask):
@@ -118,9 +116,9 @@ class DigestShards(ShardTask):
         """Number of shards of the training split."""
         return self.plan.shards[TRAIN]
 
-    def run(self, opened: Problem, element: int) -> dict[str, int]:
+    def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Computes the digests of a shard, see `digest_shard`."""
-        return {"samples digested": digest_shard(self.plan, opened, element, self.folder, self.tmp_dir).samples}
+        return {"samples digested": digest_shard(opened, element).samples}
 
     def is_done(self, element: int) -> bool:
         """Returns whether the folder of the digests exists."""
@@ -181,8 +179,8 @@ def generate_all(config: RunConfig, seed: int, options: str, runner: Runner = ru
         runner: carries out the tasks, see `run_task`.
 
     Raises:
-        UserError: see `t2t.data.generate.generate`.
-        MachineError: see `t2t.data.generate.generate` and `run_task`.
+        UserError: see `t2t.data.generation.generate.generate`.
+        MachineError: see `t2t.data.generation.generate.generate` and `run_task`.
     """
     t2t_usr_dir = str(local_path(config.t2t_usr_dir).absolute()) if config.t2t_usr_dir else ""
     manifests = []

@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 from t2t.errors import MachineError
 from t2t.files.progress import Progress, write_line
-from t2t.pipelines.options import parse_beam_options, runs_here
-from t2t.pipelines.task import PipelineTask
+from t2t.pipelines.pipeline import PipelineTask, parse_beam_options, runs_here
 from t2t.runs.startup import environment_of_child
 
 _SECONDS_BETWEEN_LOOKS = 0.5

@@ -7,22 +7,34 @@ Numbers are little-endian: the digit of ones comes first, as in adding by hand. 
 symbols, dev sequences up to 400, so that the dev score shows whether the algorithm was learnt or only its training
 lengths (Kaiser and Sutskever, "Neural GPUs Learn Algorithms", 2016). The samples are generated at random, so no licence
 is needed.
+
+Ciphers: texts of random symbols, encrypted with a fixed key.
+
+    algorithmic_cipher_shift5     inputs "0 1 4 2"  targets "4 0 3 1"    (each symbol one place back, 0 from the end)
+    algorithmic_cipher_vigenere5  inputs "0 1 4 2"  targets "4 3 3 4"    (one place, three places, one, three, ...)
+
+As in Tensor2Tensor's problems of these names, symbols differ in frequency, and all training texts have the same length,
+100 or 200 symbols; dev texts are twice as long. The samples are generated at random, so no licence is needed.
 """
 
 import operator
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
-from typing import ClassVar
+from itertools import accumulate, cycle
+from typing import Any, ClassVar
 
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import TRAIN
 
 BINARY = ("0", "1")
 DECIMAL = tuple("0123456789")
+
+
+def _numbers(size: int) -> tuple[str, ...]:
+    return tuple(map(str, range(size)))
 
 
 def lower_endian_to_number(digits: Sequence[int], base: int) -> int:
@@ -55,11 +67,11 @@ class AlgorithmicProblem(Text2Text):
         if not cls._declares_max_length:
             cls.max_length = cls.dev_length + 1
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's outputs."""
         size, longest = (self.train_size, self.train_length) if split == TRAIN else (self.dev_size, self.dev_length)
         for _ in range(size):
-            inputs = self.draw(source.rng, longest)
+            inputs = self.draw(context.rng, longest)
             yield {"inputs": " ".join(inputs), "targets": " ".join(self.solve(inputs))}
 
     def draw(self, rng: random.Random, longest: int) -> list[str]:
@@ -145,135 +157,81 @@ class NaturalReverse(AlgorithmicProblem):
         return inputs[::-1]
 
 
-@register_problem
-class AlgorithmicIdentityBinary40(Identity):
-    """Copy a sequence of 0 and 1."""
-
-    symbols = vocabulary = BINARY
-
-
-@register_problem
-class AlgorithmicIdentityDecimal40(Identity):
-    """Copy a sequence of digits."""
-
-    symbols = vocabulary = DECIMAL
-
-
-@register_problem
-class AlgorithmicIdentityVocab95Train20Eval30(Identity):
-    """Copy a sequence of 95 symbols, of at most 20 in training and 30 in dev."""
-
-    symbols = vocabulary = tuple(map(str, range(95)))
-    train_length = 20
-    dev_length = 30
-
-
-@register_problem
-class TinyAlgo(Identity):
-    """Copy a few sequences of 0 and 1, to try things."""
-
-    symbols = vocabulary = BINARY
-    train_size = dev_size = 100
-    train_length = 10
-    dev_length = 20
-
-
-@register_problem
-class AlgorithmicReverseBinary40(Reverse):
-    """Reverse a sequence of 0 and 1."""
-
-    symbols = vocabulary = BINARY
-
-
-@register_problem
-class AlgorithmicReverseBinary40Test(Reverse):
-    """Reverse short sequences of 0 and 1, of which there are few, to try things."""
-
-    symbols = vocabulary = BINARY
-    train_size = 1_000
-    dev_size = 100
-    train_length = dev_length = 10
-
-
-@register_problem
-class AlgorithmicReverseDecimal40(Reverse):
-    """Reverse a sequence of digits."""
-
-    symbols = vocabulary = DECIMAL
-
-
-@register_problem
-class AlgorithmicSortBinary40(Sort):
-    """Sort a sequence of 0 and 1."""
-
-    symbols = vocabulary = BINARY
-
-
-@register_problem
-class AlgorithmicSortDecimal40(Sort):
-    """Sort a sequence of digits."""
-
-    symbols = vocabulary = DECIMAL
-
-
-@register_problem
-class AlgorithmicAdditionBinary40(Arithmetic):
-    """Add two little-endian binary numbers: `1 1 + 1` -> `0 0 1`."""
-
-    symbols = BINARY
-    vocabulary = (*BINARY, "+")
-    separator, combine = "+", staticmethod(operator.add)
-
-
-@register_problem
-class AlgorithmicAdditionDecimal40(Arithmetic):
-    """Add two little-endian decimal numbers: `3 1 4 + 2 7` -> `5 8 4`."""
-
-    symbols = DECIMAL
-    vocabulary = (*DECIMAL, "+")
-    separator, combine = "+", staticmethod(operator.add)
-
-
-@register_problem
-class AlgorithmicMultiplicationBinary40(Arithmetic):
-    """Multiply two little-endian binary numbers: `1 1 * 0 1` -> `0 1 1`."""
-
-    symbols = BINARY
-    vocabulary = (*BINARY, "*")
-    separator, combine = "*", staticmethod(operator.mul)
-
-
-@register_problem
-class AlgorithmicMultiplicationDecimal40(Arithmetic):
-    """Multiply two little-endian decimal numbers: `3 1 * 2 7` -> `6 3 9`."""
-
-    symbols = DECIMAL
-    vocabulary = (*DECIMAL, "*")
-    separator, combine = "*", staticmethod(operator.mul)
-
-
-@register_problem
-class AlgorithmicShiftDecimal40(AlgorithmicProblem):
-    """Add ten to each symbol: `3 1 4` -> `13 11 14`."""
-
-    symbols = DECIMAL
-    vocabulary = tuple(map(str, range(20)))
-    dev_length = 80
+class Shift(AlgorithmicProblem):
+    """Ten is added to each symbol."""
 
     def solve(self, inputs: list[str]) -> list[str]:
         """Returns each symbol plus ten."""
         return [str(int(symbol) + 10) for symbol in inputs]
 
 
-@register_problem
-class AlgorithmicReverseNlplike8k(NaturalReverse):
-    """Reverse sequences of 8,000 symbols that are as unequally frequent as words."""
+class Cipher(AlgorithmicProblem):
+    """Each symbol is shifted back by the number in the key at its position."""
 
-    symbols = vocabulary = tuple(map(str, range(8_000)))
+    key: ClassVar[tuple[int, ...]] = (1,)
+    """Shifts, repeated cyclically."""
+    weights: ClassVar[tuple[float, ...]] = ()
+    """Relative frequency of each symbol."""
+    train_length, dev_length = 100, 200
+
+    def draw(self, rng: random.Random, longest: int) -> list[str]:
+        """Returns a text of exactly `longest` symbols."""
+        return rng.choices(self.symbols, self.weights, k=longest)
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the encrypted text."""
+        size = len(self.symbols)
+        return [str((int(symbol) - shift) % size) for symbol, shift in zip(inputs, cycle(self.key), strict=False)]
 
 
-@register_problem
-class AlgorithmicReverseNlplike32k(NaturalReverse):
-    """Reverse sequences of 32,000 symbols that are as unequally frequent as words."""
+_WEIGHTS = (0.4, 0.3, 0.2, 0.08, 0.02)
+_TINY: dict[str, Any] = {"train_size": 100, "dev_size": 100, "train_length": 10, "dev_length": 20}
+_SHORT: dict[str, Any] = {"train_size": 1_000, "dev_size": 100, "train_length": 10, "dev_length": 10}
+_PLUS: dict[str, Any] = {"separator": "+", "combine": staticmethod(operator.add)}
+_TIMES: dict[str, Any] = {"separator": "*", "combine": staticmethod(operator.mul)}
+_VIGENERE: dict[str, Any] = {"key": (1, 3), "train_length": 200, "dev_length": 400}
 
-    symbols = vocabulary = tuple(map(str, range(32_000)))
+_PROBLEMS: tuple[tuple[str, str, type[AlgorithmicProblem], tuple[str, ...], dict[str, Any]], ...] = (
+    ("identity_binary40", "Copy a sequence of 0 and 1.", Identity, BINARY, {}),
+    ("identity_decimal40", "Copy a sequence of digits.", Identity, DECIMAL, {}),
+    ("identity_vocab95_train20_eval30", "Copy a sequence of 95 symbols, of at most 20 in training and 30 in dev.",
+     Identity, _numbers(95), {"train_length": 20, "dev_length": 30}),
+    ("reverse_binary40", "Reverse a sequence of 0 and 1.", Reverse, BINARY, {}),
+    ("reverse_binary40_test", "Reverse short sequences of 0 and 1, of which there are few, to try things.",
+     Reverse, BINARY, _SHORT),
+    ("reverse_decimal40", "Reverse a sequence of digits.", Reverse, DECIMAL, {}),
+    ("reverse_nlplike8k", "Reverse sequences of 8,000 symbols that are as unequally frequent as words.",
+     NaturalReverse, _numbers(8_000), {}),
+    ("reverse_nlplike32k", "Reverse sequences of 32,000 symbols that are as unequally frequent as words.",
+     NaturalReverse, _numbers(32_000), {}),
+    ("sort_binary40", "Sort a sequence of 0 and 1.", Sort, BINARY, {}),
+    ("sort_decimal40", "Sort a sequence of digits.", Sort, DECIMAL, {}),
+    ("addition_binary40", "Add two little-endian binary numbers: `1 1 + 1` -> `0 0 1`.", Arithmetic, BINARY, _PLUS),
+    ("addition_decimal40", "Add two little-endian decimal numbers: `3 1 4 + 2 7` -> `5 8 4`.",
+     Arithmetic, DECIMAL, _PLUS),
+    ("multiplication_binary40", "Multiply two little-endian binary numbers: `1 1 * 0 1` -> `0 1 1`.",
+     Arithmetic, BINARY, _TIMES),
+    ("multiplication_decimal40", "Multiply two little-endian decimal numbers: `3 1 * 2 7` -> `6 3 9`.",
+     Arithmetic, DECIMAL, _TIMES),
+    ("shift_decimal40", "Add ten to each symbol: `3 1 4` -> `13 11 14`.",
+     Shift, DECIMAL, {"vocabulary": _numbers(20), "dev_length": 80}),
+    ("cipher_shift5", "Shift cipher of 5 symbols: `0 1 4` -> `4 0 3`.", Cipher, _numbers(5), {"weights": _WEIGHTS}),
+    ("cipher_shift200", "Shift cipher of 200 symbols, each as frequent as its number says.",
+     Cipher, _numbers(200), {"weights": tuple(range(200))}),
+    ("cipher_vigenere5", "Vigenere cipher of 5 symbols, key 1 3: `0 1 4` -> `4 3 3`.",
+     Cipher, _numbers(5), {"weights": _WEIGHTS, **_VIGENERE}),
+    ("cipher_vigenere200", "Vigenere cipher of 200 symbols, key 1 3.",
+     Cipher, _numbers(200), {"weights": tuple(range(200)), **_VIGENERE}),
+)  # fmt: skip
+"""Name without `algorithmic_`, summary, algorithm, symbols and other attributes of each."""
+
+
+def _register(name: str, summary: str, base: type[AlgorithmicProblem], symbols: tuple[str, ...], others: Any) -> None:
+    words = (*symbols, others["separator"]) if "separator" in others else symbols
+    attributes = {"symbols": symbols, "vocabulary": words, **others}
+    register_problem(name)(subclass(base, name, summary, __name__, **attributes))
+
+
+for _name, _summary, _base, _symbols, _others in _PROBLEMS:
+    _register(f"algorithmic_{_name}", _summary, _base, _symbols, _others)
+_register("tiny_algo", "Copy a few sequences of 0 and 1, to try things.", Identity, BINARY, _TINY)

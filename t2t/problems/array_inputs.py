@@ -95,19 +95,6 @@ class Speech2Text(Text2Text):
 
 
 # === The sides alone, for plug-ins that combine them ===
-class ClassTargets(Problem):
-    """The target side: samples have the name of a class as `targets`."""
-
-    class_labels: tuple[str, ...] = ()
-    """See `Image2Class`."""
-    metrics: tuple[str, ...] = ("accuracy",)
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """The other features, and a label."""
-        return {**super().features, TARGETS: Label(self.class_labels)}
-
-
 class ImageInputs(Problem):
     """The input side: an image; list it before the base class that defines the targets."""
 

@@ -20,14 +20,14 @@ from typing import ClassVar
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing, read_members
+from t2t.problems.archives import find_first_existing, read_members
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _ROOT = "tasks_1-20_v1-2"
-_PLACES = (_ROOT, f"{_ROOT}.tar.gz", f"{_ROOT}.tar.xz", f"{_ROOT}.tgz", f"{_ROOT}.zip")
+_FILES = (_ROOT, f"{_ROOT}.tar.gz", f"{_ROOT}.tar.xz", f"{_ROOT}.tgz", f"{_ROOT}.zip")
 _TASKS = range(1, 21)
 _SENTENCES, _SENTENCES_OF_TASK_3 = 70, 130
 
@@ -45,37 +45,37 @@ class BabiQa(Text2Text):
     folder: ClassVar[str] = "en"
     """Folder of the size: `en` (1,000 questions) or `en-10k`."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the questions of a split; those of several tasks alternate."""
         self.check_split(split)
-        place = find_first_existing(source.tmp_dir, _PLACES)
-        if place is None:
+        data_path = find_first_existing(context.tmp_dir, _FILES)
+        if data_path is None:
             raise UserError(
-                f"{self.name}: {_ROOT} is missing from {source.tmp_dir}; put it there as folder or archive "
-                f"({', '.join(_PLACES[1:])}) or name its folder with --tmp_dir"
+                f"{self.name}: {_ROOT} is missing from {context.tmp_dir}; put it there as folder or archive "
+                f"({', '.join(_FILES[1:])}) or name its folder with --tmp_dir"
             )
-        by_task = [self._questions(place, task, split, source.tally) for task in self.tasks]
+        by_task = [self._questions(data_path, task, split, context.tally) for task in self.tasks]
         for turn in range(max(map(len, by_task))):
             yield from (questions[turn] for questions in by_task if turn < len(questions))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, or the files of the folder, whichever is read."""
-        place = find_first_existing(tmp_dir, _PLACES)
-        if place is None or place.is_file():
-            return super().raw_files(tmp_dir) | ({place.name: place} if place else {})
-        files = [path for task in self.tasks for path in sorted(place.glob(f"{self.folder}/qa{task}_*.txt"))]
+        data_path = find_first_existing(tmp_dir, _FILES)
+        if data_path is None or data_path.is_file():
+            return super().raw_files(tmp_dir) | ({data_path.name: data_path} if data_path else {})
+        files = [path for task in self.tasks for path in sorted(data_path.glob(f"{self.folder}/qa{task}_*.txt"))]
         return super().raw_files(tmp_dir) | {path.name: path for path in files}
 
     def requirements(self) -> str:
         """Returns which folder or archive a user must provide."""
-        return f"{_ROOT} in --tmp_dir, as folder or archive ({', '.join(_PLACES[1:])})"
+        return f"{_ROOT} in --tmp_dir, as folder or archive ({', '.join(_FILES[1:])})"
 
-    def _questions(self, place: Path, task: int, split: str, tally: Counter[str]) -> list[Sample]:
+    def _questions(self, data_path: Path, task: int, split: str, tally: Counter[str]) -> list[Sample]:
         part = TEST if split == TEST else TRAIN
         pattern = re.compile(rf"(.*/)?{_ROOT}/{self.folder}/qa{task}_[^/]*_{part}\.txt")
-        found = read_members(place, lambda path: pattern.fullmatch(path) is not None)
+        found = read_members(data_path, lambda path: pattern.fullmatch(path) is not None)
         if not found:
-            raise UserError(f"{self.name}: {place} has no {self.folder}/qa{task}_*_{part}.txt; download it again")
+            raise UserError(f"{self.name}: {data_path} has no {self.folder}/qa{task}_*_{part}.txt; download it again")
         (name, content), *_ = found.items()
         lines = [clean_line(raw, tally) for raw in content.split(b"\n")]
         stories = list(read_stories(lines, name, _SENTENCES_OF_TASK_3 if task == 3 else _SENTENCES))
@@ -123,22 +123,12 @@ def _words(sentence: str) -> str:
     return " ".join(re.sub(r"([.?!])", r" \1 ", sentence.lower()).split())
 
 
-def _register(name: str, summary: str, tasks: Sequence[int], folder: str) -> None:
-    attributes = {"__doc__": summary, "__module__": __name__, "tasks": tuple(tasks), "folder": folder}
-    register_problem(name)(type(name, (BabiQa,), attributes))
-
-
+_MANY = "Questions about short stories, the twenty tasks of bAbI together ({} questions each)."
 for _size, _folder in (("1k", "en"), ("10k", "en-10k")):
-    for _task in _TASKS:
-        _register(
-            f"babi_qa_concat_task{_task}_{_size}",
-            f"Questions about short stories, task {_task} of bAbI ({_size} questions).",
-            [_task],
-            _folder,
-        )
-    _register(
-        f"babi_qa_concat_all_tasks_{_size}",
-        f"Questions about short stories, the twenty tasks of bAbI together ({_size} questions each).",
-        _TASKS,
-        _folder,
-    )
+    _problems: dict[str, tuple[str, Sequence[int]]] = {
+        f"task{_task}": (f"Questions about short stories, task {_task} of bAbI ({_size} questions).", (_task,))
+        for _task in _TASKS
+    }
+    for _which, (_summary, _tasks) in {**_problems, "all_tasks": (_MANY.format(_size), tuple(_TASKS))}.items():
+        _name = f"babi_qa_concat_{_which}_{_size}"
+        register_problem(_name)(subclass(BabiQa, _name, _summary, __name__, tasks=_tasks, folder=_folder))

@@ -15,15 +15,11 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features.feature import Feature, Finished
 from t2t.features.text import Text
-from t2t.problems.filters.duplicates import DuplicateKey
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
+from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key, text_filters
 from t2t.problems.languages import Languages
-from t2t.problems.masking import TokenMasking
 from t2t.problems.options import ProblemOptions
-from t2t.problems.preprocessors import Preprocessor, SubwordSampling
-from t2t.problems.source import Sample, Source
+from t2t.problems.preprocessors import Preprocessor, TokenMasking
+from t2t.problems.samples import GenerationContext, Sample, SampleFilter, Source
 from t2t.problems.vocabularies import (
     TextOptions,
     build_encoders,
@@ -33,13 +29,13 @@ from t2t.problems.vocabularies import (
     labels_of_shard,
     share_ids,
 )
+from t2t.registry import FEATURES, PREPROCESSORS
 from t2t.registry.overrides import check_overrides, described
 from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
-from t2t.specs.constraints.constraint import OutputConstraint
+from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.sampling import SubwordSampler
 
 
 class Problem(ABC):
@@ -73,8 +69,11 @@ class Problem(ABC):
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         check_overrides(cls, renamed=PROBLEM_ATTRIBUTES)
-        declared = vars(cls).get("features")
-        has_text = isinstance(declared, Mapping) and any(isinstance(one, Text) for one in declared.values())
+        declared, has_text = vars(cls).get("features"), False
+        if isinstance(declared, Mapping):
+            named = {name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()}
+            setattr(cls, "features", named)  # noqa: B010 - a property of the base class
+            has_text = any(isinstance(one, Text) for one in named.values())
         if has_text and cls.options_class is ProblemOptions:
             cls.options_class = TextOptions
 
@@ -103,13 +102,14 @@ class Problem(ABC):
         """The features of a sample by name: `targets`, and `inputs` where the problem has a source side.
 
         A problem declares them, `features = {"inputs": Text("byte"), "targets": Label()}`, or overrides this property.
+        The name of a registered feature stands for one with its default settings: `{"inputs": "text", ...}`.
         """
         return {}
 
     # === Samples ===
     @abstractmethod
-    def generate_samples(self, split: str, source: Source) -> Iterator[Any]:
-        """Yields the samples of a split, or of one shard of it, one at a time; all randomness is from `source.rng`.
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Any]:
+        """Yields the samples of a split, or of one shard of it, one at a time; all randomness is from `context.rng`.
 
         A sample is a dict of the features' values, or a `SampleRecord` with one.
 
@@ -117,16 +117,16 @@ class Problem(ABC):
             UserError: raw data are missing or damaged, or could not be downloaded.
         """
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of shards of a split; usually 1, so that it is generated in one piece.
 
         Different processes, even machines, may generate the shards. If a subclass returns more than 1, its
-        `generate_samples` yields only shard `source.shard`, or the whole split where `source.shards` is 1. The number
+        `generate_samples` yields only shard `context.shard`, or the whole split where `context.shards` is 1. The number
         must depend only on the raw files and the options, never on the machine.
 
         Args:
             split: one of `splits`.
-            source: has the raw files; `source.cached` keeps results that are slow to compute.
+            context: has the raw files; `context.cached` keeps results that are slow to compute.
 
         Raises:
             UserError: as `generate_samples`.
@@ -202,12 +202,12 @@ class Problem(ABC):
         return text_duplicate_key(self.options, {name: one.spec() for name, one in self.features.items()})
 
     # === Encoding ===
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the vocabulary of each text feature, learned from the training samples if need be.
 
         Features that share a vocabulary share the object.
         """
-        return build_encoders(self, source)
+        return build_encoders(self, context)
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> Self:
         """Gives the problem its vocabularies and returns it; texts then spell no tags that it adds itself."""
@@ -233,15 +233,12 @@ class Problem(ABC):
         Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
 
         Raises:
-            UserError: the option `subword_sampling` is set, and no vocabulary has pieces that can be sampled.
+            UserError: there is no preprocessor of a name, or it cannot change these texts.
         """
-        alpha = getattr(self.options, "subword_sampling", 0.0)
-        if not alpha:
-            return ()
-        texts = [name for name, feature in self.features.items() if isinstance(feature, Text)]
-        pieces = [name for name in texts if self.encoders[name].kind == "sentencepiece"]
-        samplers = {name: SubwordSampler(self.encoders[name]) for name in pieces or texts}
-        return (SubwordSampling(features=tuple(samplers), samplers=samplers, alpha=alpha),)
+        changes = self.options.random_changes() if isinstance(self.options, TextOptions) else ()
+        names = [name for name, feature in self.features.items() if isinstance(feature, Text)]
+        encoders = {name: self.encoders[name] for name in names if changes}
+        return tuple(PREPROCESSORS.get(name).of_texts(encoders, rate) for name, rate in changes)
 
     # === Outputs ===
     def decode_input(self, ids: Any) -> str:
@@ -313,11 +310,17 @@ class Problem(ABC):
         return None
 
     # === Called by their names in worker processes ===
-    def _draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
-        return draw_text(self, names, source, most_bytes)
+    def _draw_text(self, names: tuple[str, ...], context: GenerationContext, most_bytes: int) -> dict[str, Any]:
+        return draw_text(self, names, context, most_bytes)
 
-    def _labels_of_shard(self, name: str, source: Source) -> tuple[list[str], int]:
-        return labels_of_shard(self, name, source)
+    def _labels_of_shard(self, name: str, context: GenerationContext) -> tuple[list[str], int]:
+        return labels_of_shard(self, name, context)
+
+
+def subclass(base: type[Problem], name: str, summary: str, module: str, **attributes: Any) -> type[Problem]:
+    """Returns a class of problems that differ from `base` in some attributes, for families that are tables."""
+    camel_case = "".join(map(str.capitalize, name.split("_")))
+    return type(camel_case, (base,), {"__doc__": summary, "__module__": module, **attributes})
 
 
 def feature_of(problem: Problem, name: str) -> Feature:
@@ -382,4 +385,4 @@ def check_texts(problem: Problem, needed: Iterable[str], found: Container[str]) 
             )
 
 
-__all__ = ["DEV", "TEST", "TRAIN", "Finished", "Problem", "ProblemOptions", "Sample", "Source"]
+__all__ = ["DEV", "TEST", "TRAIN", "Finished", "GenerationContext", "Problem", "ProblemOptions", "Sample", "Source"]

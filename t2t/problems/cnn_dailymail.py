@@ -11,40 +11,30 @@ Source: Hermann et al. 2015, "Teaching machines to read and comprehend" (arXiv:1
 (`cnn_dailymail`). Licence: Apache 2.0 of its scripts; the articles belong to their publishers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Any
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
+from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
-_DATASET = "cnn_dailymail"
-_TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
 _WORDS = 400
 
 
 @register_problem("summarize_cnn_dailymail32k")
-class SummarizeCnnDailymail32k(Text2Text):
+class SummarizeCnnDailymail32k(TfdsProblem, Text2Text):
     """News and their summaries (CNN and Daily Mail, 287,000 articles, 32k pieces)."""
 
     splits = (TRAIN, DEV, TEST)
     vocab_size = 2**15
     max_length = 1024
     metrics = ("rouge_2_fscore", "rouge_1_fscore", "rouge_l_fscore", "chrf", "accuracy")
+    _dataset = "cnn_dailymail"
 
-    def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split in TensorFlow Datasets."""
-        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
-
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the articles of a split."""
-        self.check_split(split)
-        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
-            article, summary = (clean_line(example[side], source.tally).split() for side in ("article", "highlights"))
-            yield {INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
+        """Returns the beginning of an article, and its summary."""
+        article, summary = (clean_line(example[side], context.tally).split() for side in ("article", "highlights"))
+        return [{INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}]

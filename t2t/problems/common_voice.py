@@ -17,10 +17,10 @@ from typing import ClassVar
 
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.line_shards import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
+from t2t.problems.base import GenerationContext, Sample
+from t2t.problems.split_files import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -33,14 +33,14 @@ class CommonVoice(Speech2Text):
     language: ClassVar[str] = "en"
     """Code of the language, which is the name of its folder."""
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of blocks of 1,000 recordings in the list of a split."""
-        return count_blocks(lambda: [(self._list(split, source),)], split, source, RECORDINGS_PER_SHARD)
+        return count_blocks(lambda: [(self._list(split, context),)], split, context, RECORDINGS_PER_SHARD)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of a split, in the order of its list."""
-        path = self._list(split, source)
-        for number, row in self._rows(path, split, source):
+        path = self._list(split, context)
+        for number, row in self._rows(path, split, context):
             if row.get("path") is None or row.get("sentence") is None:
                 raise UserError(f"{path}: columns {', '.join(map(str, row))}; it needs path and sentence")
             clip = Path(row["path"])
@@ -55,22 +55,22 @@ class CommonVoice(Speech2Text):
                 raise UserError(f"{path}: clips/{clip} is not there; unpack the archive again")
             yield {INPUTS: recording, TARGETS: row["sentence"].strip()}
 
-    def _list(self, split: str, source: Source) -> Path:
+    def _list(self, split: str, context: GenerationContext) -> Path:
         self.check_split(split)
-        folder = self._folder(source.tmp_dir)
+        folder = self._folder(context.tmp_dir)
         if folder is None:
-            raise UserError(f"{self.name}: train.tsv is missing from {source.tmp_dir}; it needs {self.requirements()}")
+            raise UserError(f"{self.name}: train.tsv is missing from {context.tmp_dir}; it needs {self.requirements()}")
         return folder / f"{split}.tsv"
 
-    def _rows(self, path: Path, split: str, source: Source) -> Iterator[tuple[int, dict[str, str]]]:
+    def _rows(self, path: Path, split: str, context: GenerationContext) -> Iterator[tuple[int, dict[str, str]]]:
         """Yields the rows of a list, or of one shard of it, each without the columns that its line lacks.
 
         Each comes with the number of its line, from 1. The first line of the file names the columns; empty lines are
         left out.
         """
         columns = next(read_lines(path, Counter()), "").split("\t")
-        for (block,) in blocks_to_read(lambda: [(path,)], split, source, RECORDINGS_PER_SHARD):
-            for number, line in enumerate(block.read(source.tally), block.first):
+        for (block,) in blocks_to_read(lambda: [(path,)], split, context, RECORDINGS_PER_SHARD):
+            for number, line in enumerate(block.read(context.tally), block.first):
                 if line and number > 1:
                     yield number, dict(zip(columns, line.split("\t"), strict=False))
 
@@ -86,8 +86,8 @@ class CommonVoice(Speech2Text):
 
     def _folder(self, tmp_dir: Path) -> Path | None:
         """Returns the folder of the language; of several releases, the latest by name."""
-        places = [
+        folders = [
             Path(tmp_dir) / self.language,
             *sorted(Path(tmp_dir).glob(f"cv-corpus-*/{self.language}"), reverse=True),
         ]
-        return next((place for place in places if (place / "train.tsv").is_file()), None)
+        return next((place for place in folders if (place / "train.tsv").is_file()), None)

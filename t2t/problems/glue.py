@@ -11,13 +11,13 @@ Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (
 Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.base import GenerationContext, Problem, Sample, subclass
 from t2t.problems.text_problems import Text2Class
+from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -25,7 +25,7 @@ SEPARATOR = " ||| "
 """Between two texts."""
 
 
-class Glue(Text2Class):
+class Glue(TfdsProblem, Text2Class):
     """Base class of all tasks."""
 
     vocab_size = 2**13
@@ -34,56 +34,20 @@ class Glue(Text2Class):
     sides: ClassVar[Sequence[str]] = ("sentence1", "sentence2")
     """Names of the texts in TensorFlow Datasets."""
     dev_split: ClassVar[str] = "validation"
+    shards = Problem.shards
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the texts of a split."""
-        self.check_split(split)
-        for example in read_tfds(self.name, self.dataset, {TRAIN: "train", DEV: self.dev_split}[split], source):
-            texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
-            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._dataset, cls._tfds_splits = cls.dataset, {TRAIN: "train", DEV: cls.dev_split}
+
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
+        """Returns the texts of an example and their class."""
+        texts = (" ".join(clean_line(example[side], context.tally).split()) for side in self.sides)
+        return [{INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}]
 
     def label_of(self, value: Any) -> str:
         """Converts a label of TensorFlow Datasets to the name of its class."""
         return self.class_labels[int(value)]
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
-
-
-@register_problem
-class GlueCola(Glue):
-    """Whether a sentence is grammatical (CoLA, 8,500 sentences)."""
-
-    dataset, sides = "glue/cola", ("sentence",)
-    class_labels = ("unacceptable", "acceptable")
-    metrics = ("matthews", "accuracy")
-
-
-@register_problem("glue_sst2")
-class GlueSst2(Glue):
-    """Sentiment of phrases from film reviews, positive or negative (SST-2, 67,000 phrases)."""
-
-    dataset, sides = "glue/sst2", ("sentence",)
-    class_labels = ("negative", "positive")
-
-
-@register_problem
-class GlueMrpc(Glue):
-    """Whether two sentences say the same (MRPC, 3,700 pairs)."""
-
-    dataset = "glue/mrpc"
-    class_labels = ("not_equivalent", "equivalent")
-    metrics = ("f1_equivalent", "accuracy")
-
-
-@register_problem
-class GlueQqp(Glue):
-    """Whether two questions ask the same (QQP, 364,000 pairs)."""
-
-    dataset, sides = "glue/qqp", ("question1", "question2")
-    class_labels = ("not_duplicate", "duplicate")
-    metrics = ("f1_duplicate", "accuracy")
 
 
 @register_problem
@@ -103,33 +67,26 @@ class GlueStsb(Glue):
         return self.class_labels[round(5 * float(value))]
 
 
-@register_problem
-class GlueMnli(Glue):
-    """Whether one text follows from another, contradicts it or neither (MultiNLI, 393,000 pairs)."""
+_TASKS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any]], ...] = (
+    ("cola", "Whether a sentence is grammatical (CoLA, 8,500 sentences).", ("unacceptable", "acceptable"),
+     {"sides": ("sentence",), "metrics": ("matthews", "accuracy")}),
+    ("sst2", "Sentiment of phrases from film reviews, positive or negative (SST-2, 67,000 phrases).",
+     ("negative", "positive"), {"sides": ("sentence",)}),
+    ("mrpc", "Whether two sentences say the same (MRPC, 3,700 pairs).", ("not_equivalent", "equivalent"),
+     {"metrics": ("f1_equivalent", "accuracy")}),
+    ("qqp", "Whether two questions ask the same (QQP, 364,000 pairs).", ("not_duplicate", "duplicate"),
+     {"sides": ("question1", "question2"), "metrics": ("f1_duplicate", "accuracy")}),
+    ("mnli", "Whether one text follows from another, contradicts it or neither (MultiNLI, 393,000 pairs).",
+     ("entailment", "neutral", "contradiction"),
+     {"sides": ("premise", "hypothesis"), "dev_split": "validation_matched"}),
+    ("qnli", "Whether a sentence answers a question (QNLI, 105,000 pairs).", ("entailment", "not_entailment"),
+     {"sides": ("question", "sentence")}),
+    ("rte", "Whether one text follows from another (RTE, 2,500 pairs).", ("entailment", "not_entailment"), {}),
+    ("wnli", "Whether a sentence with its pronoun replaced follows from the one before (WNLI, 635 pairs).",
+     ("not_entailment", "entailment"), {}),
+)  # fmt: skip
+"""Name, summary, classes and other attributes of the other tasks."""
 
-    dataset, sides, dev_split = "glue/mnli", ("premise", "hypothesis"), "validation_matched"
-    class_labels = ("entailment", "neutral", "contradiction")
-
-
-@register_problem
-class GlueQnli(Glue):
-    """Whether a sentence answers a question (QNLI, 105,000 pairs)."""
-
-    dataset, sides = "glue/qnli", ("question", "sentence")
-    class_labels = ("entailment", "not_entailment")
-
-
-@register_problem
-class GlueRte(Glue):
-    """Whether one text follows from another (RTE, 2,500 pairs)."""
-
-    dataset = "glue/rte"
-    class_labels = ("entailment", "not_entailment")
-
-
-@register_problem
-class GlueWnli(Glue):
-    """Whether a sentence with its pronoun replaced follows from the one before (WNLI, 635 pairs)."""
-
-    dataset = "glue/wnli"
-    class_labels = ("not_entailment", "entailment")
+for _task, _summary, _labels, _others in _TASKS:
+    _attributes = {"dataset": f"glue/{_task}", "class_labels": _labels, **_others}
+    register_problem(f"glue_{_task}")(subclass(Glue, f"glue_{_task}", _summary, __name__, **_attributes))

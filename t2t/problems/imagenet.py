@@ -14,55 +14,50 @@ Licence: for non-commercial research, as its terms state.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t.features.feature import Feature
 from t2t.features.label import Label
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, class_names, count_tfds_shards, read_tfds
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
+from t2t.problems.tfds import FOLDER, TfdsProblem, class_names
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
-_DATASET = "imagenet2012"
-_TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}
 _CLASSES = 1000
 
 
 @register_problem
-class ImageImagenet(Image2Class):
+class ImageImagenet(TfdsProblem, Image2Class):
     """Photographs in 1,000 classes (ImageNet, 1.28 million images, stored as 224 x 224)."""
 
     image_shape = (224, 224, 3)
     image_fit = "crop"
     chunk_size = 64
+    _dataset = "imagenet2012"
+    _names: tuple[str, ...] = ()
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the classes as TensorFlow Datasets names them."""
-        return {TARGETS: LabelEncoder(class_names(self.name, _DATASET, "label", source))}
+        return {TARGETS: LabelEncoder(class_names(self.name, self._dataset, "label", context))}
 
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """An image and one of a thousand classes."""
         return {**super().features, TARGETS: Label(count=_CLASSES)}
 
-    def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split in TensorFlow Datasets."""
-        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source, self._instead(source))
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
+        """Returns an image and its class."""
+        self._names = self._names or class_names(self.name, self._dataset, "label", context)
+        return [{INPUTS: example["image"], TARGETS: self._names[int(example["label"])]}]
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split."""
-        self.check_split(split)
-        names = class_names(self.name, _DATASET, "label", source)
-        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, self._instead(source)):
-            yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
-
-    def _instead(self, source: Source) -> str:
-        by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"
+    def _instead(self, context: GenerationContext) -> str:
+        by_hand = Path(context.tmp_dir) / FOLDER / "downloads" / "manual"
         return f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
 
     def preprocessors(self) -> Sequence[Preprocessor]:
@@ -71,7 +66,7 @@ class ImageImagenet(Image2Class):
 
     def requirements(self) -> str:
         """Returns where the prepared data are looked for."""
-        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
+        return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
 
 
 class SmallImagenet(ImageImagenet):

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing, read_members
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.archives import find_first_existing, read_members
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Class
+from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
-_PLACES = ("aclImdb", "aclImdb_v1.tar.gz")
+_FILES = ("aclImdb", "aclImdb_v1.tar.gz")
 _DATASET = "imdb_reviews"
 _TFDS_SPLITS = {TRAIN: "train[:90%]", DEV: "train[90%:]", TEST: "test"}
 _NUMBER = re.compile(r"(\d+)_\d+\.txt\Z")
@@ -40,47 +40,47 @@ class SentimentImdb(Text2Class):
     class_labels = ("neg", "pos")
     vocab_size = 2**13
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the reviews of a split; from the original files, negative and positive ones alternate."""
         self.check_split(split)
-        place = find_first_existing(source.tmp_dir, _PLACES)
-        if place is None:
-            instead = f"; or put {' or '.join(_PLACES)} into {source.tmp_dir}"
-            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
-                yield self._sample(example["text"], self.class_labels[int(example["label"])], source)
+        data_path = find_first_existing(context.tmp_dir, _FILES)
+        if data_path is None:
+            instead = f"; or put {' or '.join(_FILES)} into {context.tmp_dir}"
+            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], context, instead):
+                yield self._sample(example["text"], self.class_labels[int(example["label"])], context)
             return
-        reviews = [self._reviews(place, split, label) for label in self.class_labels]
+        reviews = [self._reviews(data_path, split, label) for label in self.class_labels]
         for together in itertools.zip_longest(*reviews):
             for label, review in zip(self.class_labels, together, strict=True):
                 if review is not None:
-                    yield self._sample(review, label, source)
+                    yield self._sample(review, label, context)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, if the reviews are read from one."""
-        place = find_first_existing(tmp_dir, _PLACES)
-        files = {place.name: place} if place is not None and place.is_file() else {}
+        data_path = find_first_existing(tmp_dir, _FILES)
+        files = {data_path.name: data_path} if data_path is not None and data_path.is_file() else {}
         return super().raw_files(tmp_dir) | files
 
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
         return (
-            f"{' or '.join(_PLACES)} in --tmp_dir; else {_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, "
+            f"{' or '.join(_FILES)} in --tmp_dir; else {_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, "
             f"downloaded where it is missing"
         )
 
-    def _reviews(self, place: Path, split: str, label: str) -> list[bytes]:
+    def _reviews(self, data_path: Path, split: str, label: str) -> list[bytes]:
         """Returns the reviews of one class, ordered by number."""
         folder = f"aclImdb/{TEST if split == TEST else TRAIN}/{label}/"
-        found = read_members(place, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
+        found = read_members(data_path, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
         if not found:
-            raise UserError(f"{self.name}: {place} has no reviews in {folder}; download it again")
+            raise UserError(f"{self.name}: {data_path} has no reviews in {folder}; download it again")
         numbers = {path: int(match[1]) for path in found if (match := _NUMBER.search(path))}
         reviews = [found[path] for path in sorted(numbers, key=numbers.__getitem__)]
         held_out = max(1, len(reviews) // 10)
         return {TRAIN: reviews[:-held_out], DEV: reviews[-held_out:], TEST: reviews}[split]
 
-    def _sample(self, review: bytes, label: str, source: Source) -> Sample:
-        text = clean_line(review, source.tally).replace("<br />", " ")
+    def _sample(self, review: bytes, label: str, context: GenerationContext) -> Sample:
+        text = clean_line(review, context.tally).replace("<br />", " ")
         return {INPUTS: " ".join(text.split()), TARGETS: label}
 
 

@@ -30,12 +30,11 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.hparams.field import param
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
-from t2t.problems.line_shards import blocks_to_read, count_blocks
-from t2t.problems.split_files import FilesAndTextOptions, NamedFiles
+from t2t.problems.archives import find_first_existing
+from t2t.problems.base import GenerationContext, Sample, subclass
+from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
+from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 
@@ -73,9 +72,9 @@ class LanguagemodelFiles(NamedFiles, Text2Self):
         """That of the option."""
         return int(self.options.cut_length)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the lines of a split; see `lines`."""
-        for _, line in self.lines(split, source):
+        for _, line in self.lines(split, context):
             yield {TARGETS: line.strip()}
 
 
@@ -95,19 +94,19 @@ class Wikitext(Text2Self):
         if self.vocab_kind == "token":
             self.vocab_sample_bytes = 1 << 40  # every word counts
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the paragraphs and headings of a split, in the order of the file."""
         self.check_split(split)
-        files = {other: self._file(source.tmp_dir, other) for other in self.splits}
+        files = {other: self._file(context.tmp_dir, other) for other in self.splits}
         missing = [self._names(other)[0] for other, file in files.items() if file is None]
         if missing:
             raise UserError(
-                f"{self.name}: {', '.join(missing)} missing from {source.tmp_dir}; put them there (with or without "
+                f"{self.name}: {', '.join(missing)} missing from {context.tmp_dir}; put them there (with or without "
                 f".gz); it needs {self.requirements()}"
             )
         path = files[split]
         assert path is not None, "none is missing"
-        for line in read_lines(path, source.tally):
+        for line in read_lines(path, context.tally):
             if text := " ".join(line.split()):
                 yield {TARGETS: text}
 
@@ -128,48 +127,6 @@ class Wikitext(Text2Self):
         return find_first_existing(tmp_dir, self._names(split))
 
 
-@register_problem("languagemodel_wikitext2")
-class LanguagemodelWikitext2(Wikitext):
-    """Articles of Wikipedia (WikiText-2, 2 million words of 33,276)."""
-
-    folder = "wikitext-2"
-    vocab_size = 33_279
-    """Its 33,276 words, and the ids of padding, end of sequence and unknown words."""
-
-
-@register_problem("languagemodel_wikitext103")
-class LanguagemodelWikitext103(Wikitext):
-    """Articles of Wikipedia (WikiText-103, 103 million words of 267,733)."""
-
-    folder = "wikitext-103"
-    vocab_size = 267_736
-
-
-@register_problem("languagemodel_wikitext103_characters")
-class LanguagemodelWikitext103Characters(Wikitext):
-    """Articles of Wikipedia (WikiText-103, 540 million bytes)."""
-
-    folder, vocab_size = LanguagemodelWikitext103.folder, LanguagemodelWikitext103.vocab_size
-    vocab_kind, max_length = "byte", 4096
-
-
-@register_problem("languagemodel_ptb10k")
-class LanguagemodelPtb10k(Wikitext):
-    """Sentences of the Wall Street Journal (Penn Treebank, 0.9 million words of 10,000)."""
-
-    folder = "simple-examples/data"
-    files = ("{folder}/ptb.{word}.txt", "ptb.{word}.txt")
-    vocab_size = 10_001
-    """Its 9,998 words, and the ids of padding, end of sequence and unknown words."""
-
-
-@register_problem("languagemodel_ptb_characters")
-class LanguagemodelPtbCharacters(LanguagemodelPtb10k):
-    """Sentences of the Wall Street Journal (Penn Treebank, 5 million bytes)."""
-
-    vocab_kind = "byte"
-
-
 @register_problem("languagemodel_lm1b32k")
 class LanguagemodelLm1b32k(Text2Self):
     """Sentences of news (One Billion Word, 30 million sentences, 32k pieces)."""
@@ -177,33 +134,33 @@ class LanguagemodelLm1b32k(Text2Self):
     splits = (TRAIN, DEV, TEST)
     vocab_size = 2**15
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
-        if files := self._checked_files(split, source):
-            return count_blocks(lambda: files, split, source)
-        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
+        if files := self._checked_files(split, context):
+            return count_blocks(lambda: files, split, context)
+        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context))
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
-        if files := self._checked_files(split, source):
-            for (block,) in blocks_to_read(lambda: files, split, source):
-                yield from ({TARGETS: line.strip()} for line in block.read(source.tally))
+        if files := self._checked_files(split, context):
+            for (block,) in blocks_to_read(lambda: files, split, context):
+                yield from ({TARGETS: line.strip()} for line in block.read(context.tally))
             return
-        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source)):
-            yield {TARGETS: clean_line(example["text"], source.tally).strip()}
+        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context)):
+            yield {TARGETS: clean_line(example["text"], context.tally).strip()}
 
-    def _checked_files(self, split: str, source: Source) -> list[tuple[Path]]:
+    def _checked_files(self, split: str, context: GenerationContext) -> list[tuple[Path]]:
         """Returns the corpus's own files of a split; empty without its folder."""
-        files = self._files(source.tmp_dir, split)
-        if not files and (Path(source.tmp_dir) / _LM1B).is_dir():
+        files = self._files(context.tmp_dir, split)
+        if not files and (Path(context.tmp_dir) / _LM1B).is_dir():
             raise UserError(
                 f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}; unpack its archive again"
             )
         return [(path,) for path in files]
 
-    def _instead(self, source: Source) -> str:
-        return f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
+    def _instead(self, context: GenerationContext) -> str:
+        return f"; or unpack {_LM1B}.tar.gz in {context.tmp_dir}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that exist."""
@@ -219,15 +176,27 @@ class LanguagemodelLm1b32k(Text2Self):
         return sorted((Path(tmp_dir) / _LM1B / folder).glob(pattern))
 
 
-@register_problem("languagemodel_lm1b8k")
-class LanguagemodelLm1b8k(LanguagemodelLm1b32k):
-    """Sentences of news (One Billion Word, 30 million sentences, 8k pieces)."""
+_WIKITEXT103: dict[str, Any] = {"folder": "wikitext-103", "vocab_size": 267_736}
+_PTB: dict[str, Any] = {
+    "folder": "simple-examples/data", "files": ("{folder}/ptb.{word}.txt", "ptb.{word}.txt"), "vocab_size": 10_001,
+}  # fmt: skip
+_PROBLEMS: tuple[tuple[str, str, type[Text2Self], dict[str, Any]], ...] = (
+    ("wikitext2", "Articles of Wikipedia (WikiText-2, 2 million words of 33,276).",
+     Wikitext, {"folder": "wikitext-2", "vocab_size": 33_279}),
+    ("wikitext103", "Articles of Wikipedia (WikiText-103, 103 million words of 267,733).", Wikitext, _WIKITEXT103),
+    ("wikitext103_characters", "Articles of Wikipedia (WikiText-103, 540 million bytes).",
+     Wikitext, {**_WIKITEXT103, "vocab_kind": "byte", "max_length": 4096}),
+    ("ptb10k", "Sentences of the Wall Street Journal (Penn Treebank, 0.9 million words of 10,000).", Wikitext, _PTB),
+    ("ptb_characters", "Sentences of the Wall Street Journal (Penn Treebank, 5 million bytes).",
+     Wikitext, {**_PTB, "vocab_kind": "byte"}),
+    ("lm1b8k", "Sentences of news (One Billion Word, 30 million sentences, 8k pieces).",
+     LanguagemodelLm1b32k, {"vocab_size": 2**13}),
+    ("lm1b_characters", "Sentences of news (One Billion Word, 30 million sentences, bytes).",
+     LanguagemodelLm1b32k, {"vocab_kind": "byte", "max_length": 1024}),
+)  # fmt: skip
+"""Name without `languagemodel_`, summary, base class and attributes of each. A size is that of the words (9,998 in the
+Penn Treebank), and of the ids of padding, end of sequence and unknown words."""
 
-    vocab_size = 2**13
-
-
-@register_problem("languagemodel_lm1b_characters")
-class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
-    """Sentences of news (One Billion Word, 30 million sentences, bytes)."""
-
-    vocab_kind, max_length = "byte", 1024
+for _name, _summary, _base, _attributes in _PROBLEMS:
+    _name = f"languagemodel_{_name}"
+    register_problem(_name)(subclass(_base, _name, _summary, __name__, **_attributes))

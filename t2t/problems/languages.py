@@ -5,9 +5,8 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.specs.constants import INPUTS, TARGETS
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import BEGIN, NONE, LanguageCodes, LanguageMarks, TextEncoder
 from t2t.text.label import LabelEncoder
-from t2t.text.language_codes import BEGIN, NONE, LanguageCodes, LanguageMarks
 from t2t.text.tags import find_tag, tagged_languages
 
 

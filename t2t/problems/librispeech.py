@@ -23,10 +23,10 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.base import GenerationContext, Sample, subclass
+from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -49,19 +49,19 @@ class Librispeech(Speech2Text):
     }
     """By split, the parts of the corpus."""
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of groups of transcripts of all parts, or of files where TensorFlow Datasets has them."""
         self.check_split(split)
-        return sum(self._count_shards(part, source) for part in self.parts[split])
+        return sum(self._count_shards(part, context) for part in self.parts[split])
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
         self.check_split(split)
-        read = self._of_folder if _root(source).is_dir() else self._of_tfds
-        for part, part_source in self._parts_to_read(split, source):
+        read = self._of_folder if _root(context).is_dir() else self._of_tfds
+        for part, part_source in self._parts_to_read(split, context):
             yield from read(part, part_source)
-            if part_source is not source:
-                source.skipped += part_source.skipped
+            if part_source is not context:
+                context.skipped += part_source.skipped
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the transcripts that exist, by their paths in the corpus; recordings are not included."""
@@ -74,22 +74,22 @@ class Librispeech(Speech2Text):
         """Returns which folder is looked for, and what else is read."""
         return f"{_FOLDER} in --tmp_dir; else librispeech of TensorFlow Datasets in --tmp_dir/{FOLDER}"
 
-    def _parts_to_read(self, split: str, source: Source) -> Iterator[tuple[str, Source]]:
-        """Yields the parts of a split, or the one with the requested shard, each with a source of its shards."""
+    def _parts_to_read(self, split: str, context: GenerationContext) -> Iterator[tuple[str, GenerationContext]]:
+        """Yields the parts of a split, or the one with the requested shard, each with a context of its shards."""
         before = 0
         for part in self.parts[split]:
-            if source.shards == 1:
-                yield part, source
+            if context.shards == 1:
+                yield part, context
                 continue
-            count = self._count_shards(part, source)
-            if before <= source.shard < before + count:
-                yield part, dataclasses.replace(source, shard=source.shard - before, shards=count)
+            count = self._count_shards(part, context)
+            if before <= context.shard < before + count:
+                yield part, dataclasses.replace(context, shard=context.shard - before, shards=count)
             before += count
 
-    def _count_shards(self, part: str, source: Source) -> int:
-        if _root(source).is_dir():
-            return math.ceil(len(self._transcripts(_root(source) / part)) / _TRANSCRIPTS_PER_SHARD)
-        return count_tfds_shards(self.name, _DATASET, _tfds_split(part), source, _instead(source))
+    def _count_shards(self, part: str, context: GenerationContext) -> int:
+        if _root(context).is_dir():
+            return math.ceil(len(self._transcripts(_root(context) / part)) / _TRANSCRIPTS_PER_SHARD)
+        return count_tfds_shards(self.name, _DATASET, _tfds_split(part), context, _instead(context))
 
     def _transcripts(self, folder: Path) -> list[Path]:
         """Returns the files of transcripts of a part, one for each reader and chapter."""
@@ -98,26 +98,26 @@ class Librispeech(Speech2Text):
             raise UserError(f"{self.name}: {folder} has no transcripts ({_TRANSCRIPTS}); unpack its archive there")
         return found
 
-    def _of_folder(self, part: str, source: Source) -> Iterator[Sample]:
-        first = source.shard * _TRANSCRIPTS_PER_SHARD
-        last = first + _TRANSCRIPTS_PER_SHARD if source.shards > 1 else None
-        for path in self._transcripts(_root(source) / part)[first:last]:
-            for line in read_lines(path, source.tally):
+    def _of_folder(self, part: str, context: GenerationContext) -> Iterator[Sample]:
+        first = context.shard * _TRANSCRIPTS_PER_SHARD
+        last = first + _TRANSCRIPTS_PER_SHARD if context.shards > 1 else None
+        for path in self._transcripts(_root(context) / part)[first:last]:
+            for line in read_lines(path, context.tally):
                 name, _, text = line.strip().partition(" ")
                 recording = find_first_existing(path.parent, [name + end for end in _ENDS])
                 if recording is None:
                     raise UserError(f"{path}: {name}{' or '.join(_ENDS)} is not there; unpack the archive again")
                 yield {INPUTS: recording, TARGETS: text}
 
-    def _of_tfds(self, part: str, source: Source) -> Iterator[Sample]:
-        examples = read_tfds(self.name, _DATASET, _tfds_split(part), source, _instead(source), only_text=False)
+    def _of_tfds(self, part: str, context: GenerationContext) -> Iterator[Sample]:
+        examples = read_tfds(self.name, _DATASET, _tfds_split(part), context, _instead(context), only_text=False)
         for example in examples:
             waveform = example["speech"].astype(np.float32) / 2**15
-            yield {INPUTS: waveform, TARGETS: clean_line(example["text"], source.tally)}
+            yield {INPUTS: waveform, TARGETS: clean_line(example["text"], context.tally)}
 
 
-def _root(source: Source) -> Path:
-    return Path(source.tmp_dir) / _FOLDER
+def _root(context: GenerationContext) -> Path:
+    return Path(context.tmp_dir) / _FOLDER
 
 
 def _tfds_split(part: str) -> str:
@@ -125,40 +125,20 @@ def _tfds_split(part: str) -> str:
     return part.replace("clean-", "clean").replace("other-", "other").replace("-", "_")
 
 
-def _instead(source: Source) -> str:
-    return f"; or unpack the corpus's archives, which make a folder {_FOLDER}, in {source.tmp_dir}"
+def _instead(context: GenerationContext) -> str:
+    return f"; or unpack the corpus's archives, which make a folder {_FOLDER}, in {context.tmp_dir}"
 
 
-@register_problem
-class LibrispeechClean(Librispeech):
-    """English read from books, the clean parts (LibriSpeech, 460 hours)."""
-
-    parts = _CLEAN
-
-
-@register_problem
-class LibrispeechCleanSmall(Librispeech):
-    """English read from books, the first of the clean parts (LibriSpeech, 100 hours)."""
-
-    parts = {**_CLEAN, TRAIN: ("train-clean-100",)}
-
-
-@register_problem
-class LibrispeechNoisy(Librispeech):
-    """English read from books, the noisier parts (LibriSpeech, 500 hours)."""
-
-    parts = _NOISY
-
-
-@register_problem
-class LibrispeechTrainFullTestClean(Librispeech):
-    """English read from books (LibriSpeech, 960 hours), evaluated on the clean parts."""
-
-    parts = {**_CLEAN, TRAIN: Librispeech.parts[TRAIN]}
-
-
-@register_problem
-class LibrispeechTrainFullTestOther(Librispeech):
-    """English read from books (LibriSpeech, 960 hours), evaluated on the noisier parts."""
-
-    parts = {**_NOISY, TRAIN: Librispeech.parts[TRAIN]}
+_TRAIN = {TRAIN: Librispeech.parts[TRAIN]}
+for _name, _summary, _parts in (
+    ("clean", "English read from books, the clean parts (LibriSpeech, 460 hours).", _CLEAN),
+    ("clean_small", "English read from books, the first of the clean parts (LibriSpeech, 100 hours).",
+     {**_CLEAN, TRAIN: ("train-clean-100",)}),
+    ("noisy", "English read from books, the noisier parts (LibriSpeech, 500 hours).", _NOISY),
+    ("train_full_test_clean", "English read from books (LibriSpeech, 960 hours), evaluated on the clean parts.",
+     {**_CLEAN, **_TRAIN}),
+    ("train_full_test_other", "English read from books (LibriSpeech, 960 hours), evaluated on the noisier parts.",
+     {**_NOISY, **_TRAIN}),
+):  # fmt: skip
+    _name = f"librispeech_{_name}"
+    register_problem(_name)(subclass(Librispeech, _name, _summary, __name__, parts=_parts))

@@ -10,8 +10,14 @@ Sources: LeCun, Bottou, Bengio and Haffner 1998, "Gradient-based learning applie
 and Vollgraf 2017, "Fashion-MNIST" (arXiv:1708.07747); the original files, or TensorFlow Datasets (`mnist`,
 `fashion_mnist`), whose training images come in another order.
 Licence: CC BY-SA 3.0 (MNIST), MIT (Fashion-MNIST).
+
+IDX, the format of MNIST's files: a magic number, the sizes of the axes, then the values.
+
+Source: LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist/: two zero bytes, the type (0x08: unsigned byte), the
+number of axes, then each size as four bytes, big-endian.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,11 +25,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.files.lines import errors_of_reading, gunzipped
+from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.idx import read_idx
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.base import GenerationContext, Sample
+from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -46,16 +52,16 @@ class IdxImages(Image2Class):
     instead: ClassVar[str] = ""
     """What else to do if some files are missing, for the message."""
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the images of a split, from the original files if they exist, else through TFDS."""
         self.check_split(split)
         files = _TEST_FILES if split == TEST else _TRAIN_FILES
-        if not self._files(source.tmp_dir):
-            instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(source)}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
+        if not self._files(context.tmp_dir):
+            instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(context)}"
+            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
                 yield self._sample(example["image"], example["label"])
             return
-        images, labels = self._read(files, source)
+        images, labels = self._read(files, context)
         held_out = min(_HELD_OUT, len(images) // 12)  # smaller files than the original ones work, too
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
@@ -77,8 +83,8 @@ class IdxImages(Image2Class):
             raise UserError(f"{self.name}: a label {int(label)}; the labels are 0 to {len(self.class_labels) - 1}")
         return {INPUTS: image, TARGETS: self.class_labels[int(label)]}
 
-    def _place(self, source: Source) -> Path:
-        return Path(source.tmp_dir) / self.folders[0]
+    def _place(self, context: GenerationContext) -> Path:
+        return Path(context.tmp_dir) / self.folders[0]
 
     def _files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that exist, by their names without `.gz`."""
@@ -92,9 +98,9 @@ class IdxImages(Image2Class):
                 found[name] = path
         return found
 
-    def _read(self, names: tuple[str, str], source: Source) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, names: tuple[str, str], context: GenerationContext) -> tuple[np.ndarray, np.ndarray]:
         """Returns (images, 28, 28) and (images,), both uint8."""
-        files = self._files(source.tmp_dir)
+        files = self._files(context.tmp_dir)
         if missing := [name for name in names if name not in files]:
             raise UserError(
                 f"{self.name}: {', '.join(files)} found, {' and '.join(missing)} (plain or .gz) missing from "
@@ -125,12 +131,12 @@ class ImageMnistT10k(ImageMnist):
 
     splits = (TRAIN, DEV)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields every fifth image for dev, the others for training."""
         self.check_split(split)
         whole = ImageMnist()
         whole.name = self.name
-        for number, sample in enumerate(whole.generate_samples(TEST, source)):
+        for number, sample in enumerate(whole.generate_samples(TEST, context)):
             if (number % 5 == 4) == (split == DEV):
                 yield sample
 
@@ -145,3 +151,34 @@ class ImageFashionMnist(IdxImages):
     folders = ("fashion_mnist", "fashion-mnist", "fashion")
     """Not `--tmp_dir` itself: MNIST's files have the same names."""
     dataset = "fashion_mnist"
+
+
+_UNSIGNED_BYTES = 0x08
+_MOST_BYTES = 1 << 30
+"""Largest size of a file, unpacked."""
+
+
+def read_idx(path: Path | str, axes: int) -> np.ndarray:
+    """Reads a file of unsigned bytes, plain or gzip, which is detected from the content.
+
+    Returns:
+        A uint8 array with so many axes.
+
+    Raises:
+        UserError: the file is missing, or is not a complete IDX file with so many axes; the message names it.
+    """
+    with errors_of_reading(path):
+        content = gunzipped(Path(path).read_bytes(), path, _MOST_BYTES)
+    head = 4 + 4 * axes
+    if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, axes)) or len(content) < head:
+        raise UserError(
+            f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, and an IDX file of {axes} axes of bytes with "
+            f"00 00 08 {axes:02d}; images have 3 axes and labels 1: give the other file, or download it again"
+        )
+    shape = struct.unpack(f">{axes}I", content[4:head])
+    if len(content) - head != int(np.prod(shape, dtype=np.int64)):
+        raise UserError(
+            f"{path}: holds {len(content) - head:,} bytes after its head, which says {' x '.join(map(str, shape))}; "
+            f"it is cut short or damaged: download it again"
+        )
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

@@ -13,43 +13,32 @@ Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al
 Licence: CC BY 4.0 (captions); the photographs have licences of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import Any
 
 from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.base import GenerationContext, Sample
+from t2t.problems.tfds import TfdsProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
-_DATASET = "coco_captions/2014"
-_TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}
-
 
 @register_problem
-class ImageMsCocoCaptions(Image2Text):
+class ImageMsCocoCaptions(TfdsProblem, Image2Text):
     """Photographs and their captions (MS-COCO, 414,000 captions, images stored as 128 x 128)."""
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (128, 128, 3)
     vocab_size = 2**13
     chunk_size = 64
+    _dataset, _only_text = "coco_captions/2014", False
+    _tfds_splits = {TRAIN: "train", DEV: "val", TEST: "test"}
 
-    def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split in TensorFlow Datasets."""
-        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
-
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields each photograph with each of its captions."""
-        self.check_split(split)
-        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, only_text=False):
-            for text in example["captions"]["text"]:
-                caption = " ".join(clean_line(text, source.tally).split())
-                yield {INPUTS: example["image"], TARGETS: caption}
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
+        """Yields a photograph with each of its captions."""
+        for text in example["captions"]["text"]:
+            yield {INPUTS: example["image"], TARGETS: " ".join(clean_line(text, context.tally).split())}
 
 
 @register_problem

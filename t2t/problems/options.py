@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,19 @@ class ProblemOptions:
     def of_data(self) -> dict[str, Any]:
         """Returns the changed options that generated data depends on, without those that only training reads."""
         return {name: value for name, value in self.changed().items() if name not in self.training_names()}
+
+
+def named_numbers(flag: str, text: str) -> dict[str, float]:
+    """Parses registered names with a number each: `capitals=0.3,digits=2`.
+
+    Raises:
+        UserError: the text has another form, or a name twice.
+    """
+    pairs = [part.strip().partition("=") for part in text.split(",")] if text else []
+    try:
+        found = {name.strip(): float(number) for name, _, number in pairs}
+    except ValueError:
+        found = {}
+    if len(found) < len(pairs) or not all(map(math.isfinite, found.values())):
+        raise UserError(f"{flag}={text}: give names, each once with a number, and commas between: name=0.3,other=2")
+    return found

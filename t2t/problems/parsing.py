@@ -24,7 +24,7 @@ from t2t.features.feature import Feature
 from t2t.features.text import Text
 from t2t.features.tree import Tree
 from t2t.features.treebank.reading import read_samples
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import Text2Text, TextOptions
 from t2t.registry import register_problem
@@ -78,17 +78,17 @@ class Parsing(Text2Text):
                 found |= {f"{split} trees {n}": path for n, path in enumerate(self.tree_files(split, tmp_dir))}
         return found
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of the trees, and their labels; see `read_samples`."""
         self.check_split(split)
-        return self._samples_of(self.tree_files(split, Path(source.tmp_dir)), source)
+        return self._samples_of(self.tree_files(split, Path(context.tmp_dir)), context)
 
-    def _samples_of(self, files: Sequence[Path], source: Source) -> Iterator[Sample]:
+    def _samples_of(self, files: Sequence[Path], context: GenerationContext) -> Iterator[Sample]:
         encoder = self.encoders.get(TARGETS)
         known = None
         if encoder is not None:
             known = {encoder.piece(number) for number in range(UNK_ID + 1, encoder.vocab_size)}
-        return read_samples(files, source.tally, self.options.keep_annotations, known)
+        return read_samples(files, context.tally, self.options.keep_annotations, known)
 
 
 @register_problem
@@ -165,15 +165,15 @@ class ParsingTrees(Parsing):
         if self.options.test_trees:
             self.splits = (TRAIN, DEV, TEST)
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split."""
-        return len(self.tree_files(split, Path(source.tmp_dir)))
+        return len(self.tree_files(split, Path(context.tmp_dir)))
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of the trees of a split, or of one of its files, and their labels."""
         self.check_split(split)
-        files = self.tree_files(split, Path(source.tmp_dir))
-        return self._samples_of(files if source.shards == 1 else files[source.shard : source.shard + 1], source)
+        files = self.tree_files(split, Path(context.tmp_dir))
+        return self._samples_of(files if context.shards == 1 else files[context.shard : context.shard + 1], context)
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files that the options name for the split."""

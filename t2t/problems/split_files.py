@@ -1,19 +1,78 @@
-"""Problems with files that the user names for each split: --train_file, --dev_file, --test_file, or pairs of such."""
+"""Problems with files that the user names for each split: --train_file, --dev_file, --test_file, or pairs of such.
+
+Each file is a shard; a large plain file has one for each block of lines.
+"""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from t2t.errors import UserError
+from t2t.files.line_blocks import LineBlock, cut_files
 from t2t.files.paths import matched_files
-from t2t.problems.base import Problem, Source
-from t2t.problems.line_shards import Blocks, blocks_to_read, count_blocks
+from t2t.problems.base import Problem
 from t2t.problems.options import ProblemOptions, file_option
+from t2t.problems.samples import GenerationContext
 from t2t.problems.text_problems import TextOptions
 from t2t.specs.constants import DEV, SPLITS, TEST, TRAIN
 
 _NEEDED = (TRAIN, DEV)
+
+
+log = logging.getLogger("t2t")
+
+SHARD_BYTES = 64 << 20
+"""Size of one shard of a plain text file, or of the larger side of a pair."""
+
+RECORDINGS_PER_SHARD = 1000
+"""Lines per shard of a file whose lines name recordings, as each is as large as many texts."""
+
+Blocks = tuple[LineBlock, ...]
+"""The same lines of each of some parallel files."""
+
+
+Files = Callable[[], Sequence[Sequence[Path]]]
+"""Returns the files of a split in order; each entry has the parallel files of one corpus."""
+
+
+def count_blocks(files: Files, split: str, context: GenerationContext, most_lines: int | None = None) -> int:
+    """Returns the number of shards of a split.
+
+    Args:
+        files: of the split; they are listed and cut only once in a generation.
+        split: its name.
+        context: caches where the files are cut, and may say how large shards are.
+        most_lines: lines per shard, if they stand for something larger than text; None to cut by bytes.
+
+    Raises:
+        UserError: see `cut_files`.
+    """
+    return len(_every_block(files, split, context, most_lines))
+
+
+def blocks_to_read(files: Files, split: str, context: GenerationContext, most_lines: int | None = None) -> list[Blocks]:
+    """Returns the blocks of shard `context.shard`, or all files if there is only one shard; see `count_blocks`."""
+    if context.shards == 1:
+        return [tuple(LineBlock(path) for path in sides) for sides in files()]
+    blocks = _every_block(files, split, context, most_lines)[context.shard]
+    return [tuple(LineBlock(Path(path), *position) for path, *position in blocks)]
+
+
+def _every_block(files: Files, split: str, context: GenerationContext, most_lines: int | None) -> list[list[list[Any]]]:
+    """Returns the path, first line, start and stop of every block of every shard."""
+
+    def cut() -> list[Any]:
+        shard_bytes, listed = context.shard_bytes or SHARD_BYTES, files()
+        for sides in listed:
+            if len(listed) > 1 and len(sides) > 1:
+                log.info("%s: %s", split, " goes with ".join(map(str, sides)))
+        shards = [blocks for sides in listed for blocks in cut_files(sides, shard_bytes, most_lines)]
+        return [[[str(block.path), block.first, block.start, block.stop] for block in blocks] for blocks in shards]
+
+    found: list[list[list[Any]]] = context.cached(f"{split}-blocks", cut)
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,17 +160,17 @@ class NamedFiles(Problem):
         if missing:
             raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
 
-    def shards(self, split: str, source: Source) -> int:
+    def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split; a large plain file counts once for each of its blocks."""
-        return count_blocks(lambda: self._checked_files(split), split, source, self._shard_lines)
+        return count_blocks(lambda: self._checked_files(split), split, context, self._shard_lines)
 
-    def blocks(self, split: str, source: Source) -> list[Blocks]:
+    def blocks(self, split: str, context: GenerationContext) -> list[Blocks]:
         """Returns the blocks of a split, or of one shard of it, in order; the sides of a block are in one tuple.
 
         Raises:
             UserError: see `check_files`, `files_of` and `cut_files`.
         """
-        return blocks_to_read(lambda: self._checked_files(split), split, source, self._shard_lines)
+        return blocks_to_read(lambda: self._checked_files(split), split, context, self._shard_lines)
 
     def _checked_files(self, split: str) -> list[tuple[Path, ...]]:
         self.check_files(split)
@@ -169,29 +228,31 @@ class NamedFiles(Problem):
                 f"{'found ' + ', '.join(named) if named else 'no file was named'}; it needs {self.requirements()}"
             )
 
-    def lines(self, split: str, source: Source) -> Iterator[tuple[Line, str]]:
+    def lines(self, split: str, context: GenerationContext) -> Iterator[tuple[Line, str]]:
         """Yields the position and the text of each line of a split, or of one shard of it; skips empty lines.
 
         Raises:
             UserError: no files were named, some do not exist, or a file cannot be read.
         """
-        for (block,) in self.blocks(split, source):
-            for number, line in enumerate(block.read(source.tally), block.first):
+        for (block,) in self.blocks(split, context):
+            for number, line in enumerate(block.read(context.tally), block.first):
                 if line.strip():
                     yield Line(block.path, number), line
 
-    def columns_of(self, split: str, source: Source) -> Iterator[tuple[Line, str, str]]:
+    def columns_of(self, split: str, context: GenerationContext) -> Iterator[tuple[Line, str, str]]:
         """Yields the position of each line of a split and its two columns, split at the first TAB.
 
         Raises:
             UserError: a line has no TAB, or see `lines`.
         """
-        for place, line in self.lines(split, source):
+        for position, line in self.lines(split, context):
             left, tab, right = line.partition("\t")
             if not tab:
-                raise self.line_error(place, f"has no TAB: {line[:40]!r}")
-            yield place, left.strip(), right.strip()
+                raise self.line_error(position, f"has no TAB: {line[:40]!r}")
+            yield position, left.strip(), right.strip()
 
-    def line_error(self, place: Line, found: str) -> UserError:
+    def line_error(self, position: Line, found: str) -> UserError:
         """Returns an error about one line."""
-        return UserError(f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file")
+        return UserError(
+            f"{position.path}, line {position.number:,}, {found}; a line is {self.line_form}; correct the file"
+        )

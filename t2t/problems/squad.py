@@ -16,9 +16,9 @@ from pathlib import Path
 
 from t2t.errors import UserError, one_line
 from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
+from t2t.problems.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -34,17 +34,17 @@ class SquadText2Text(Text2Text):
     max_length = 512
     metrics = ("accuracy_per_sequence", "chrf", "accuracy")
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the questions of a split, from the original file if it exists, else through TFDS."""
         self.check_split(split)
-        path = Path(source.tmp_dir) / _FILES[split]
+        path = Path(context.tmp_dir) / _FILES[split]
         if path.is_file():
             yield from _read_file(path)
             return
-        instead = f"; or put {' and '.join(_FILES.values())} into {source.tmp_dir}"
-        for example in read_tfds(self.name, "squad/v1.1", _TFDS_SPLITS[split], source, instead):
+        instead = f"; or put {' and '.join(_FILES.values())} into {context.tmp_dir}"
+        for example in read_tfds(self.name, "squad/v1.1", _TFDS_SPLITS[split], context, instead):
             texts = (example["question"], example["context"], example["answers"]["text"][0])
-            yield _sample(*(clean_line(text, source.tally) for text in texts))
+            yield _sample(*(clean_line(text, context.tally) for text in texts))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the original files."""

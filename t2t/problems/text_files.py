@@ -5,6 +5,14 @@ One instance, of files with one sentence a line:
     targets  Wo ist der Bahnhof?            (line n of --train_target)
 
 Source and licence are those of the user's files.
+
+Classification of your own texts, no code needed.
+
+One instance, of a file with a class, a TAB and a text on each line:
+    inputs   an idle picture that wears its heart on its sleeve
+    targets  bad
+
+The classes are those that occur in the training file. Source and licence are those of the user's files.
 """
 
 import dataclasses
@@ -17,16 +25,14 @@ from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import pair_lines
 from t2t.hparams.field import param
-from t2t.problems.filters.sample_filter import SampleFilter
-from t2t.problems.filters.scores import parse_score, score_filter
-from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
-from t2t.problems.line_shards import Blocks
+from t2t.problems.filters import BY_WEIGHT, draw_copies, parse_score, parse_weights, score_filter
 from t2t.problems.options import file_option
-from t2t.problems.source import Sample, SampleRecord, Source
-from t2t.problems.split_files import NamedFiles
-from t2t.problems.text_problems import Text2Text, TextOptions
+from t2t.problems.samples import GenerationContext, Sample, SampleFilter, SampleRecord
+from t2t.problems.split_files import Blocks, Line, NamedFiles
+from t2t.problems.text_problems import Text2Class, Text2Text, TextOptions
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.text.label import LabelEncoder, listed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,26 +85,26 @@ class Text2TextFiles(NamedFiles, Text2Text):
         self.source_language = self.options.source_language
         self.target_language = self.options.target_language
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample | SampleRecord]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample | SampleRecord]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order.
 
         Training samples have a score if there are score files, and a number of copies if there are weights.
         """
         weights = self._weights() if split == TRAIN else {}
-        for sides in self.blocks(split, source):
-            pairs, weight = self._pairs(sides, source), weights.get(tuple(block.path for block in sides))
+        for sides in self.blocks(split, context):
+            pairs, weight = self._pairs(sides, context), weights.get(tuple(block.path for block in sides))
             if weight is None:
                 yield from (pair if pair.score is not None else pair.features for pair in pairs)
             else:
-                yield from (pair._replace(copies=draw_copies(weight, source.rng)) for pair in pairs)
+                yield from (pair._replace(copies=draw_copies(weight, context.rng)) for pair in pairs)
 
-    def _pairs(self, sides: Blocks, source: Source) -> Iterator[SampleRecord]:
-        pairs = read_pairs(sides[:2], source.tally)
+    def _pairs(self, sides: Blocks, context: GenerationContext) -> Iterator[SampleRecord]:
+        pairs = read_pairs(sides[:2], context.tally)
         if len(sides) == 2:
             yield from (SampleRecord({INPUTS: inputs, TARGETS: targets}) for inputs, targets in pairs)
             return
         scores, column = sides[2], self.options.train_score_column
-        lines = pair_lines(pairs, scores.read(source.tally), sides[0].path, scores.path, scores.first - 1)
+        lines = pair_lines(pairs, scores.read(context.tally), sides[0].path, scores.path, scores.first - 1)
         for number, ((inputs, targets), line) in enumerate(lines, scores.first):
             score = parse_score(line, column, f"{scores.path}, line {number:,}")
             yield SampleRecord({INPUTS: inputs, TARGETS: targets}, score)
@@ -139,3 +145,25 @@ class Text2TextFiles(NamedFiles, Text2Text):
             f"{super().requirements()}: text files with one text a line, plain or .gz; several, with commas between "
             f"them or as a pattern, where both sides have as many"
         )
+
+
+def check_label(problem: NamedFiles, line: Line, label: str) -> None:
+    """Raises UserError if a label is empty or not a class of the training file."""
+    known = problem.encoders.get(TARGETS)
+    names = known.names if isinstance(known, LabelEncoder) else ()
+    if not label or (names and label not in names):
+        those = f", which is none of the training file's ({listed(names)})" if names else ""
+        raise problem.line_error(line, f"has class {label!r}{those}")
+
+
+@register_problem
+class ClassifyFiles(NamedFiles, Text2Class):
+    """Your own texts to your own classes, given by --train_file and --dev_file: lines of class TAB text."""
+
+    line_form = "a class, a TAB and a text"
+
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields the lines of a split, in the order of the files."""
+        for line, label, text in self.columns_of(split, context):
+            check_label(self, line, label)
+            yield {INPUTS: text, TARGETS: label}

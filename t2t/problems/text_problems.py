@@ -7,9 +7,9 @@ To add one, write a short subclass that chooses a vocabulary and yields strings:
         vocab_kind = "token"
         vocabulary = tuple("0123456789")
 
-        def generate_samples(self, split, source):
+        def generate_samples(self, split, context):
             for _ in range(10_000 if split == "train" else 500):
-                digits = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 20))
+                digits = context.rng.choices(self.vocabulary, k=context.rng.randint(1, 20))
                 yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
 """
 
@@ -26,7 +26,7 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.vocabularies import TextOptions as TextOptions
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
-from t2t.text import encoder_class
+from t2t.text.encoder import encoder_class
 
 
 class Text2Text(Problem):

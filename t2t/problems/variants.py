@@ -12,8 +12,8 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.features.feature import Feature
-from t2t.problems.base import Problem, Sample, Source, check_texts
-from t2t.problems.masking import TokenMasking, mask_id_of
+from t2t.problems.base import GenerationContext, Problem, Sample, check_texts
+from t2t.problems.preprocessors import TokenMasking, mask_id_of
 from t2t.problems.samples import samples_of
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
@@ -99,14 +99,14 @@ class VariantProblem(Problem):
         shared = spec.shared_vocabulary or len(set(self._own.values())) == 1
         return ProblemSpec(name=self.name, features=features, shared_vocabulary=shared)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the base's samples with their sides renamed."""
-        for sample in samples_of(self.base, split, source):
+        for sample in samples_of(self.base, split, context):
             yield {name: sample.features[column] for name, column in self._own.items()}
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Builds the base's vocabularies."""
-        return self.base.build_encoders(source)
+        return self.base.build_encoders(context)
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Encodes the base's samples."""

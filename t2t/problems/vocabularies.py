@@ -13,11 +13,17 @@ from t2t.features.label import Label
 from t2t.features.text import Text
 from t2t.features.tree import Tree
 from t2t.hparams.field import param
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.selection import unfiltered
-from t2t.problems.options import file_option
-from t2t.problems.samples import Samples, check_samples, chunk_samples, empty_split, samples_of
-from t2t.problems.source import Source, call_here
+from t2t.problems.filters import FilterOptions, unfiltered
+from t2t.problems.options import file_option, named_numbers
+from t2t.problems.samples import (
+    GenerationContext,
+    Samples,
+    call_here,
+    check_samples,
+    chunk_samples,
+    empty_split,
+    samples_of,
+)
 from t2t.specs.constants import TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder, warn_of_same_looks
@@ -51,19 +57,29 @@ class TextOptions(FilterOptions):
         "vocabularies, exponent of the probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
     )  # fmt: skip
 
+    preprocessors: str = param(
+        "", "Registered random changes of training texts, those of plug-ins included, with a rate each, such as "
+        "random_case=0.1; they differ in each epoch. See --registry_help=preprocessor.", only_trains=True,
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language_tags:
             parse_languages(self.language_tags)
-            if self.subword_sampling:
+            for name, rate in self.random_changes():
                 raise UserError(
-                    f"--language_tags={self.language_tags} and --subword_sampling={self.subword_sampling:g}: a tag "
-                    f"would be written in other pieces; leave one of them out"
+                    f"--language_tags={self.language_tags} and --{name}={rate:g}: a tag would be written in other "
+                    f"pieces; leave one of them out"
                 )
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
                 f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"
             )
+
+    def random_changes(self) -> list[tuple[str, float]]:
+        """Returns names and rates of the preprocessors; pieces are sampled from texts as the others leave them."""
+        last = {"subword_sampling": self.subword_sampling} if self.subword_sampling else {}
+        return [*named_numbers("--preprocessors", self.preprocessors).items(), *last.items()]
 
 
 def text_names(problem: Samples) -> list[str]:
@@ -125,15 +141,15 @@ def _given_encoders(problem: Samples) -> dict[str, TextEncoder]:
     return dict(zip(names, [read[path] for path in paths] * (len(names) // len(paths)), strict=True))
 
 
-def build_encoders(problem: Samples, source: Source) -> dict[str, TextEncoder]:
+def build_encoders(problem: Samples, context: GenerationContext) -> dict[str, TextEncoder]:
     """Returns the vocabularies of a problem's features, learned from the training samples where need be.
 
-    Texts come first, then classes: the samples of each are drawn with generators that `source` seeds in this order.
+    Texts come first, then classes: the samples of each are drawn with generators that `context` seeds in this order.
     """
     found: dict[str, TextEncoder] = {}
     for name, feature in problem.features.items():
         if isinstance(feature, Tree):
-            read = functools.partial(_read_trees, problem, name, source)
+            read = functools.partial(_read_trees, problem, name, context)
             found[name] = feature.list_labels(problem.splits, read, problem.name)
     found |= {name: encoder for name, encoder in known_encoders(problem).items() if name not in found}
     texts = free_texts(problem)
@@ -145,11 +161,11 @@ def build_encoders(problem: Samples, source: Source) -> dict[str, TextEncoder]:
             problem.name, size, encoder.kind, encoder.vocab_size,
         )  # fmt: skip
     for names in _groups(problem, [name for name in texts if name not in found]):
-        found |= dict.fromkeys(names, _learn(problem, names, source.fork()))
+        found |= dict.fromkeys(names, _learn(problem, names, context.fork()))
     for name, feature in problem.features.items():
         if isinstance(feature, Label):
             if name not in found:
-                found[name] = LabelEncoder(_training_labels(problem, name, source))
+                found[name] = LabelEncoder(_training_labels(problem, name, context))
             if isinstance(encoder := found[name], LabelEncoder):
                 warn_of_same_looks(encoder.names)
     return {name: found[name] for name in problem.features if name in found}
@@ -162,12 +178,14 @@ def _groups(problem: Samples, names: Sequence[str]) -> list[tuple[str, ...]]:
     return [shared] * bool(shared) + [(name,) for name in names if name not in shared]
 
 
-def _read_trees(problem: Samples, name: str, source: Source, split: str) -> Iterator[str]:
-    return (sample.features[name] for sample in samples_of(problem, split, Source(source.tmp_dir, source.rng)))
+def _read_trees(problem: Samples, name: str, context: GenerationContext, split: str) -> Iterator[str]:
+    return (
+        sample.features[name] for sample in samples_of(problem, split, GenerationContext(context.tmp_dir, context.rng))
+    )
 
 
 # === Text ===
-def _learn(problem: Samples, names: tuple[str, ...], source: Source) -> TextEncoder:
+def _learn(problem: Samples, names: tuple[str, ...], context: GenerationContext) -> TextEncoder:
     """Learns one vocabulary; logs the size of the sample and the time, without that of reading."""
     feature = _text(problem, names)
     what, started = f"vocabulary of {' and '.join(names)}", []
@@ -179,7 +197,7 @@ def _learn(problem: Samples, names: tuple[str, ...], source: Source) -> TextEnco
         )  # fmt: skip
         started.append(time.monotonic())
 
-    encoder = learn_vocabulary(problem, names, sampled_text(problem, names, source, report))
+    encoder = learn_vocabulary(problem, names, sampled_text(problem, names, context, report))
     if started:  # some kinds need no text
         log.info("%s: the %s took %.1f s to learn", problem.name, what, time.monotonic() - started[0])
     return encoder
@@ -201,72 +219,72 @@ def _text(problem: Samples, names: Sequence[str]) -> Text:
 
 
 def sampled_text(
-    problem: Samples, names: tuple[str, ...], source: Source, report: Callable[[SampleSize], None]
+    problem: Samples, names: tuple[str, ...], context: GenerationContext, report: Callable[[SampleSize], None]
 ) -> Iterator[str]:
     """Yields an even sample of the training text, at most `Text.sample_bytes`; reads nothing until iterated."""
-    most_bytes, shards = _text(problem, names).sample_bytes, problem.shards(TRAIN, source)
-    source = dataclasses.replace(source, enough_bytes=most_bytes // shards, skipped=0)
+    most_bytes, shards = _text(problem, names).sample_bytes, problem.shards(TRAIN, context)
+    context = dataclasses.replace(context, enough_bytes=most_bytes // shards, skipped=0)
     if shards == 1:
-        drawn: Iterable[dict[str, Any]] = [draw_text(problem, names, source, most_bytes)]
+        drawn: Iterable[dict[str, Any]] = [draw_text(problem, names, context, most_bytes)]
     else:
         of_shard = min(most_bytes, _EQUAL_PARTS * most_bytes // shards)
-        calls = [(names, each, of_shard) for each in source.each_shard(shards)]
-        drawn = _counted(source.call_each(problem, "_draw_text", calls), len(names), source)
+        calls = [(names, each, of_shard) for each in context.each_shard(shards)]
+        drawn = _counted(context.call_each(problem, "_draw_text", calls), len(names), context)
     sample = merge_samples((SpreadSample(**fields) for fields in drawn), most_bytes)
     report(sample.size())
     yield from sample.lines
 
 
-def draw_text(problem: Samples, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
+def draw_text(problem: Samples, names: tuple[str, ...], context: GenerationContext, most_bytes: int) -> dict[str, Any]:
     """Draws an even sample of the training text of one shard; returns the fields of a `SpreadSample`.
 
     Args:
         problem: whose text is sampled.
         names: features whose text is sampled.
-        source: of the shard.
+        context: of the shard.
         most_bytes: largest size of the sample, in UTF-8.
     """
-    sample = draw_sample(_training_text(problem, names, source), most_bytes)
-    sample.skipped = source.skipped * len(names)
+    sample = draw_sample(_training_text(problem, names, context), most_bytes)
+    sample.skipped = context.skipped * len(names)
     return {field.name: getattr(sample, field.name) for field in dataclasses.fields(sample)}  # asdict copies lines
 
 
-def _training_text(problem: Samples, names: tuple[str, ...], source: Source) -> Iterator[str]:
+def _training_text(problem: Samples, names: tuple[str, ...], context: GenerationContext) -> Iterator[str]:
     size = problem.chunk_size or _SAMPLES_BETWEEN_NEWS
-    for first, samples in chunk_samples(samples_of(problem, TRAIN, source), size):
+    for first, samples in chunk_samples(samples_of(problem, TRAIN, context), size):
         check_samples(problem, TRAIN, samples, first)
-        source.progress("vocabulary", first - 1 + len(samples))
+        context.progress("vocabulary", first - 1 + len(samples))
         kept = unfiltered(problem, samples)
         yield from (sample.features[name] for sample in kept for _ in range(sample.copies) for name in names)
 
 
-def _counted(samples: Iterable[dict[str, Any]], lines: int, source: Source) -> Iterator[dict[str, Any]]:
+def _counted(samples: Iterable[dict[str, Any]], lines: int, context: GenerationContext) -> Iterator[dict[str, Any]]:
     """Yields the results of `draw_text`, and shows how many examples, of `lines` lines each, they come from."""
     read = 0
     for sample in samples:
         read += sample["of_lines"] // lines
         yield sample
-        source.progress("vocabulary", read)
+        context.progress("vocabulary", read)
 
 
 # === Classes ===
-def _training_labels(problem: Samples, name: str, source: Source) -> tuple[str, ...]:
+def _training_labels(problem: Samples, name: str, context: GenerationContext) -> tuple[str, ...]:
     """Returns the classes of the training samples, sorted."""
     read, labels = 0, set[str]()
-    calls = [(name, each) for each in source.each_shard(problem.shards(TRAIN, source))]
-    call_each = source.call_each if len(calls) > 1 else call_here
+    calls = [(name, each) for each in context.each_shard(problem.shards(TRAIN, context))]
+    call_each = context.call_each if len(calls) > 1 else call_here
     for of_shard, count in call_each(problem, "_labels_of_shard", calls):
         read, labels = read + count, labels.union(of_shard)
-        source.progress("classes", read)
+        context.progress("classes", read)
     if not labels:
         raise empty_split(problem, TRAIN)
     return tuple(sorted(labels))
 
 
-def labels_of_shard(problem: Samples, name: str, source: Source) -> tuple[list[str], int]:
+def labels_of_shard(problem: Samples, name: str, context: GenerationContext) -> tuple[list[str], int]:
     """Returns the classes of the training samples of a shard, sorted, and the number of samples."""
     number, labels = 0, set()
-    for number, sample in enumerate(samples_of(problem, TRAIN, source), 1):
+    for number, sample in enumerate(samples_of(problem, TRAIN, context), 1):
         check_samples(problem, TRAIN, [sample], number)
         labels.add(sample.features[name])
     return sorted(labels), number

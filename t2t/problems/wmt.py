@@ -15,23 +15,42 @@ Licence: research use, as the workshop states; each corpus has its own terms.
 
 Problems of German and French have the names of Tensor2Tensor's first versions, others those of version 1.2 and later;
 see `t2t.registry.tensor2tensor`.
+
+`wmt_ende_bpe32k` is WMT 2014 English to German in the paper's own pieces: byte-pair encoding with a vocabulary of about
+37,000.
+
+One instance, from the files that Tensor2Tensor and many others use:
+    inputs   The com@@ mit@@ tee meets on Thursday .
+    targets  Der Aus@@ schuss trifft sich am Donnerstag .
+
+train: 4.5 million pairs, tokenised by Moses, with sentences of fewer than 80 words (train.tok.clean.bpe.32000); dev:
+newstest2013; test: newstest2014. A piece that ends in @@ continues in the next one; pieces of outputs and references
+are joined to tokenised words.
+Source: Britz, Goldie, Luong and Le 2017, "Massive Exploration of Neural Machine Translation Architectures" (arXiv:
+1703.03906), whose archive wmt16_en_de.tar.gz is linked from https://google.github.io/seq2seq/nmt/; Sennrich et al. 2016
+for the pieces.
+Licence: research use, as WMT states; each corpus has its own terms.
+
+As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and <EOS> before it and UNK after it.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from t2t.files.lines import clean_line
-from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import count_tfds_shards, read_tfds
+from t2t.files.lines import clean_line, read_lines
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
+from t2t.problems.tfds import TfdsProblem
+from t2t.problems.translation import TranslationFiles, locate
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.text.encoder import TextEncoder
+from t2t.text.words import RESERVED, UNKNOWN, WordListEncoder
 
-_TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
 
-
-class WmtTranslation(Text2Text):
+class WmtTranslation(TfdsProblem, Text2Text):
     """Base class of the language pairs: English to another language, by default with one vocabulary for both."""
 
     splits = (TRAIN, DEV, TEST)
@@ -40,22 +59,14 @@ class WmtTranslation(Text2Text):
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
-    def shards(self, split: str, source: Source) -> int:
-        """Returns the number of files of a split in TensorFlow Datasets."""
-        return count_tfds_shards(self.name, self.dataset, _TFDS_SPLITS[split], source)
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._dataset = cls.dataset
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of a split in stored order."""
-        self.check_split(split)
-        for pair in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source):
-            yield {
-                INPUTS: clean_line(pair[self.source_language], source.tally),
-                TARGETS: clean_line(pair[self.target_language], source.tally),
-            }
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/tensorflow_datasets; downloaded where it is missing"
+    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
+        """Returns a pair."""
+        sides = (clean_line(example[code], context.tally) for code in (self.source_language, self.target_language))
+        return [dict(zip((INPUTS, TARGETS), sides, strict=True))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,16 +115,47 @@ def _register(pair: _Pair, vocabulary: str) -> None:
     else:
         name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
     attributes = {
-        "__doc__": summary,
-        "__module__": __name__,
         "target_language": pair.code,
         "dataset": f"wmt{pair.year % 100}_translate/{pair.code}-en",
         **({} if pair.shared else {"shared_vocabulary": False}),
         **attributes,
     }
-    register_problem(name)(type(name, (WmtTranslation,), attributes))
+    register_problem(name)(subclass(WmtTranslation, name, summary, __name__, **attributes))
 
 
 for _pair in _PAIRS:
     for _vocabulary in _pair.vocabularies:
         _register(_pair, _vocabulary)
+
+
+_VOCABULARY = "vocab.bpe.32000"
+_STEMS = {TRAIN: "train.tok.clean", DEV: "newstest2013.tok", TEST: "newstest2014.tok"}
+
+
+@register_problem("wmt_ende_bpe32k")
+class WmtEndeBpe32k(TranslationFiles):
+    """WMT 2014 news translation, English to German (4.5 million pairs in the paper's 37,000 pieces)."""
+
+    source_language, target_language = "en", "de"
+    split_files = {split: (f"{stem}.bpe.32000.en", f"{stem}.bpe.32000.de") for split, stem in _STEMS.items()}
+    home = "the archive wmt16_en_de.tar.gz at https://google.github.io/seq2seq/nmt/"
+    vocab_kind, vocab_size = "word_list", 37_000
+    continuation_mark = "@@"
+
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
+        """Reads the vocabulary of the archive, unless the options choose another one."""
+        if not self._takes_archives_vocabulary:
+            return super().build_encoders(context)
+        self.check_files(context.tmp_dir)
+        path = locate(context.tmp_dir, _VOCABULARY)
+        assert path is not None, "it has been checked"
+        pieces = [line.strip() for line in read_lines(path, Counter())]
+        return dict.fromkeys(self.text_features, WordListEncoder([*RESERVED, *pieces, UNKNOWN[0]]))
+
+    def file_names(self) -> list[str]:
+        """Returns the names of the files of pairs, and of the vocabulary, unless the options choose another one."""
+        return [*super().file_names(), *([_VOCABULARY] if self._takes_archives_vocabulary else [])]
+
+    @property
+    def _takes_archives_vocabulary(self) -> bool:
+        return not (self.options.vocab_file or self.options.vocab_kind or self.options.vocab_size)

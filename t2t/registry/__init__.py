@@ -1,49 +1,87 @@
-"""Names of problems, models, hparams sets and ranges, modalities and metrics; plug-ins. Start with `registry`."""
+"""A registry for each kind of thing that has a name, and its decorator, for built-ins and plug-ins alike.
 
-from t2t.registry.entry import Entry, RegistrationError, snake_case
-from t2t.registry.registries import (
-    EXPORTERS,
-    HPARAMS,
-    HPARAMS_RANGES,
-    IMPORTERS,
-    METRICS,
-    MODALITIES,
-    MODELS,
-    PROBLEMS,
-    REGISTRIES,
-    register_exporter,
-    register_hparams,
-    register_importer,
-    register_metric,
-    register_modality,
-    register_model,
-    register_problem,
-    register_ranged_hparams,
-)
+A new kind is two lines here and one in `t2t/__init__.py`. How names are found is in `registry.py`, how plug-ins are
+loaded in `plugins.py` and `usr_package.py`, what is checked in their classes in `overrides.py`.
+"""
+
+from typing import Any
+
+from t2t.registry.entry import Entry, RegistrationError, read_registrations, snake_case
 from t2t.registry.registry import Registry
-from t2t.registry.source import read_registrations
+from t2t.registry.tensor2tensor import hparams, models, problems
 
-__all__ = [
-    "EXPORTERS",
-    "HPARAMS",
-    "HPARAMS_RANGES",
-    "IMPORTERS",
-    "METRICS",
-    "MODALITIES",
-    "MODELS",
-    "PROBLEMS",
-    "REGISTRIES",
-    "Entry",
-    "RegistrationError",
-    "Registry",
-    "read_registrations",
-    "register_exporter",
-    "register_hparams",
-    "register_importer",
-    "register_metric",
-    "register_modality",
-    "register_model",
-    "register_problem",
-    "register_ranged_hparams",
-    "snake_case",
-]
+__all__ = ["Entry", "RegistrationError", "Registry", "read_registrations", "snake_case"]
+
+_CLASSICS = "t2t.models.classics"
+
+MODELS: Registry[Any] = Registry(
+    "model",
+    "t2t.models",
+    bases=("t2t.models.base.SequenceModel",),
+    read_source=True,
+    model_files=_CLASSICS,
+    aliases=models.ALIASES,
+    missing=models.MISSING,
+)
+HPARAMS: Registry[Any] = Registry(
+    "hparams",
+    "t2t.hparams",
+    title="HParams",
+    bases=(),
+    model_files=_CLASSICS,
+    aliases=hparams.ALIASES,
+    missing=hparams.MISSING,
+    families=hparams.FAMILIES,
+)
+HPARAMS_RANGES: Registry[Any] = Registry(
+    "hparams_range", "t2t.hparams", title="HParams ranges", bases=(), missing=hparams.MISSING_RANGES
+)
+MODALITIES: Registry[Any] = Registry(
+    "modality",
+    "t2t.layers.modalities",
+    title="Modalities",
+    bases=("t2t.layers.modalities.base.Bottom", "t2t.layers.modalities.base.Top"),
+    read_source=True,
+)
+OPTIMIZERS: Registry[Any] = Registry("optimizer", "t2t.training.optimizers", bases=(), read_source=True)
+SCHEDULES: Registry[Any] = Registry("schedule", "t2t.training.schedules", bases=(), read_source=True)
+OBJECTIVES: Registry[Any] = Registry(
+    "objective", "t2t.training.objectives", bases=("t2t.training.objectives.Objective",), read_source=True
+)
+METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
+EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
+IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
+VOCABULARIES: Registry[Any] = Registry(
+    "vocabulary", "t2t.text", title="Vocabularies", bases=("t2t.text.encoder.TextEncoder",), named_by="kind"
+)
+FEATURES: Registry[Any] = Registry("feature", "t2t.features", bases=("t2t.features.feature.Feature",))
+FILTERS: Registry[Any] = Registry("filter", "t2t.problems.filters", bases=())
+PREPROCESSORS: Registry[Any] = Registry(
+    "preprocessor", "t2t.problems.preprocessors", bases=("t2t.problems.preprocessors.Preprocessor",)
+)
+PROBLEMS: Registry[Any] = Registry(
+    "problem",
+    "t2t.problems",
+    bases=("t2t.problems.base.Problem",),
+    reserved_suffixes=("_rev", "_copy", "_masked"),
+    aliases=problems.ALIASES,
+    missing=problems.MISSING,
+)
+REGISTRIES = tuple(one for one in globals().values() if isinstance(one, Registry))
+"""All of them, in the order of `--registry_help`."""
+
+register_model = MODELS.register
+register_hparams = HPARAMS.register
+register_ranged_hparams = HPARAMS_RANGES.register
+register_modality = MODALITIES.register
+register_optimizer = OPTIMIZERS.register
+register_schedule = SCHEDULES.register
+register_objective = OBJECTIVES.register
+register_metric = METRICS.register
+register_exporter = EXPORTERS.register
+register_importer = IMPORTERS.register
+register_vocabulary = VOCABULARIES.register
+register_feature = FEATURES.register
+register_filter = FILTERS.register
+register_preprocessor = PREPROCESSORS.register
+register_problem = PROBLEMS.register

@@ -1,8 +1,8 @@
 """The registry of one kind of object: maps names to classes and functions.
 
 Built-ins are found by folder: every module of the kind's package is imported, in sorted order, and import errors are
-raised. Modules of models, modalities and metrics import Keras, which is slow; their names are read from the source, and
-a module is imported when one of its names is looked up.
+raised. Modules that import Keras, which is slow, are read instead: their names are found in the source, and a module is
+imported when one of its names is looked up.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from t2t.errors import UnknownNameError, did_you_mean
-from t2t.registry.entry import Entry, RegistrationError, snake_case
-from t2t.registry.source import assigned_in_class, read_registrations
+from t2t.registry.entry import Entry, RegistrationError, assigned_in_class, read_registrations, snake_case
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_T2T = Path(__file__).parents[1]
 
 
 class Registry(Generic[T]):
@@ -32,8 +32,10 @@ class Registry(Generic[T]):
     Args:
         kind: what the names are called in messages, e.g. `problem`.
         package: dotted name of the module, or of the package whose modules register the built-ins.
+        title: heading of the kind in `--registry_help`; by default its plural.
         bases: dotted names of classes from one of which a registered class must derive; empty if functions are
             registered; None to allow any object.
+        named_by: attribute of registered classes that is their name, unless the decorator is given one.
         read_source: list built-ins by reading their source, because importing them is slow.
         model_files: package of files with hparams sets and a network each, whose names are also read from source.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
@@ -47,7 +49,9 @@ class Registry(Generic[T]):
         kind: str,
         package: str,
         *,
+        title: str = "",
         bases: tuple[str, ...] | None = None,
+        named_by: str = "",
         read_source: bool = False,
         model_files: str = "",
         reserved_suffixes: tuple[str, ...] = (),
@@ -56,9 +60,10 @@ class Registry(Generic[T]):
         families: Mapping[str, str] | None = None,
     ):
         self.kind = kind
+        self.title = title or f"{kind.capitalize().replace('_', ' ')}s"
         self.plugin_hint = "to load your own, pass --t2t_usr_dir"
         """What to do about a name that a plug-in should have registered."""
-        self._bases = bases
+        self._bases, self._named_by = bases, named_by
         self.package = package
         """Dotted name of the package of the built-ins."""
         self._packages = ({model_files: True} if model_files else {}) | {package: read_source}
@@ -83,7 +88,7 @@ class Registry(Generic[T]):
             return self.register()(name)
 
         def decorate(value: Any) -> Any:
-            chosen = name or snake_case(value.__name__)
+            chosen = name or getattr(value, self._named_by, "") or snake_case(value.__name__)
             self._add(chosen, value, _caller())
             for alias in aliases:
                 self.alias(alias, chosen)
@@ -123,7 +128,7 @@ class Registry(Generic[T]):
         self._read_built_ins()
         found = self._entries.get(name)
         if found is None:
-            raise UnknownNameError(self._unknown(name))
+            raise UnknownNameError(self.unknown(name))
         if found.alias_of:
             return self.entry(found.alias_of)
         if found.value is None:
@@ -166,6 +171,10 @@ class Registry(Generic[T]):
     def __contains__(self, name: str) -> bool:
         self._read_built_ins()
         return name in self._entries
+
+    def is_of_plugin(self, name: str) -> bool:
+        """Returns whether a name is registered outside of this package."""
+        return name in self and not Path(self._entries[name].origin).is_relative_to(_T2T)
 
     def freeze(self) -> None:
         """Refuses further registrations; called once a command has resolved all its names."""
@@ -237,8 +246,9 @@ class Registry(Generic[T]):
         found = "a class of another base" if is_class else f"a {type(value).__name__}"
         raise RegistrationError(f"{self.kind} {entry.name!r} ({entry.origin}) is {found}; register {needed}")
 
-    def _unknown(self, name: str) -> str:
-        known = list(self._entries)
+    def unknown(self, name: str) -> str:
+        """Returns the error text for a name that is not registered."""
+        known = self.names()
         if name in self._missing:
             advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
             missing = f"{self.kind} {name!r} of Tensor2Tensor does not exist here"
@@ -284,7 +294,7 @@ class Registry(Generic[T]):
 
 def _caller() -> str:
     """Returns `file:line` of the code that called the registry, itself or by Tensor2Tensor's names."""
-    frame, compat = sys._getframe(2), str(Path(__file__).parents[1] / "compat")
+    frame, compat = sys._getframe(2), str(_T2T / "compat")
     while frame.f_back is not None and frame.f_code.co_filename.startswith((__file__, contextlib.__file__, compat)):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

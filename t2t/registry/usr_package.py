@@ -26,8 +26,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from t2t.registry.registries import REGISTRIES
-from t2t.registry.source import defined_names, network_start, registrations
+from t2t.registry import REGISTRIES
+from t2t.registry.entry import defined_names, network_start, registrations
 
 _PREFIX = "t2t_usr_dir_"
 

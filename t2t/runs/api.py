@@ -6,11 +6,11 @@ Paths are text or `pathlib.Path`. Heavy modules are imported when a function is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
+from t2t.files.paths import StrPath
 from t2t.registry import REGISTRIES
 from t2t.runs.arguments import (
     as_config,
@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     import keras
 
 
-StrPath = str | PathLike[str]
-
-
 @checks_arguments()
 def registered(kind: str = "problem", containing: str = "", t2t_usr_dir: StrPath | None = None) -> dict[str, str]:
     """Returns registered names, also of plug-ins, with a summary: `{"translate_ende_numbers": "English numbers, ..."}`.
 
     Args:
-        kind: `problem`, `model`, `hparams`, `hparams_range`, `modality` or `metric`.
+        kind: `problem`, `model`, `hparams`, `metric`, `optimizer` or another of `t2t.registry`.
         containing: only names that contain this text.
         t2t_usr_dir: folder of a plug-in whose names are listed as well.
 
@@ -151,7 +148,6 @@ def train(
         problem=problem, model=model, hparams_set=hparams_set, hparams=hparams, train_steps=train_steps,
         problem_options=problem_options, data_dir=data_dir, output_dir=output_dir, t2t_usr_dir=t2t_usr_dir, **options,
     )  # fmt: skip
-    load_plugins_quietly(given.t2t_usr_dir)
     experiment = Experiment.resolve(given)
     experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
     prepare_framework()
@@ -161,7 +157,7 @@ def train(
     own_callbacks = checked_callbacks(callbacks)
     config = experiment.config
     try:
-        stopped_by = TrainingRun.prepare(experiment, config.cluster).fit(own_callbacks)
+        stopped_by = TrainingRun(experiment, config.cluster).fit(own_callbacks)
     finally:
         for registry in REGISTRIES:
             registry.thaw()  # unlike a command, a notebook may continue and register more

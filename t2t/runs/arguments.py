@@ -5,7 +5,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ParamSpec, TypeVar
 
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for
@@ -40,20 +40,56 @@ RENAMED = {
 }
 """Flag -> argument or hparam, where their names differ."""
 
-PHRASES = {
-    " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
-    ", or pass --generate_data to t2t-trainer": "",
-    "t2t-trainer, which also generates data with --generate_data": "t2t.train in problem_options",
-    "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
-    "--registry_help": "t2t.registered",
-}
-"""Phrase in messages -> its form in Python; a phrase comes before those that it contains."""
+_TAKES: dict[str, list[str]] = {}
+"""Function -> its arguments."""
 
-_PARAMETERS: set[str] = set()
-"""Parameters of all functions."""
+_MENTION = re.compile(
+    r"\b(?P<command>t2t-[a-z]+)(?P<flags>(?: --\w+(?:=[^\s,;)]*[^\s,;:.)])?)*)"
+    r"|(?<![\w/-])--(?P<name>[a-z]\w*)(?P<end>[=/]?)"
+)
+"""A command with flags, or a flag alone, as the texts of errors mention them."""
 
-_COMMAND = re.compile(r"\b(t2t-[a-z]+)((?: --\w+=\S*[^\s,;:.)])*)")
-_FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
+
+@dataclass(frozen=True)
+class PythonDoor:
+    """Writes an error for who has called a function with the arguments `takes`: it names arguments and functions."""
+
+    takes: frozenset[str]
+
+    def __call__(self, error: T2TError) -> str:
+        """Returns the message of an error."""
+        text = error.message(self._argument(error.option), self.spell)
+        return with_addresses(text) if isinstance(error, UserError) else text
+
+    def spell(self, text: str) -> str:
+        """Returns a text with the options and commands that it mentions as arguments and functions."""
+        return _MENTION.sub(self._spell, text) if "--" in text or "t2t-" in text else text
+
+    def _spell(self, mention: re.Match) -> str:
+        if mention["command"]:
+            return self._call(mention) or mention[0]
+        name, end = mention["name"], mention["end"]
+        if name == "registry_help":
+            return f"t2t-trainer {mention[0]}" if end else "t2t.registered"
+        argument = self._argument(name)
+        return argument + (end or "=") if argument else mention[0]
+
+    def _argument(self, option: str) -> str:
+        """Returns the name of an option as an argument; "" for an option that only commands have."""
+        name = option if option in self.takes else RENAMED.get(option, option)
+        declared = {field.name for section in (RunConfig, DecodeHParams) for field in fields(section)}
+        known = option in self.takes or any(name in taken for taken in _TAKES.values()) or name in declared
+        return name if known or name in _problem_options() else ""
+
+    def _call(self, mention: re.Match) -> str:
+        """Returns a command as the call of a function; "" if there is none that takes all of its flags."""
+        function = FUNCTIONS.get(mention["command"])
+        flags = [flag.removeprefix("--").partition("=") for flag in mention["flags"].split()]
+        given = [(RENAMED.get(name, name), value) for name, _, value in flags]
+        if not function or not {name for name, _ in given} <= {*_TAKES.get(function, ())}:
+            return ""
+        values = ", ".join(f"{name}={value!r}" for name, value in given)
+        return f"{function}({values})" if values else function
 
 
 def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -65,9 +101,10 @@ def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]],
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
         known = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
-        _PARAMETERS.update(known)
         takes_any = not others and len(known) < len(signature.parameters)
         known += [name for name in others if name not in known]
+        _TAKES[f"t2t.{function.__name__}"] = known
+        door = PythonDoor(frozenset(known))
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,12 +114,11 @@ def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]],
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise ArgumentError(f"t2t.{function.__name__}: {error}; it takes {', '.join(known)}") from None
+                raise ArgumentError(f"t2t.{function.__name__}: {error}", f"it takes {', '.join(known)}") from None
             try:
                 return function(*args, **kwargs)
             except T2TError as error:
-                text = str(error)
-                error.args = (format_for_python(with_addresses(text) if isinstance(error, UserError) else text, known),)
+                error.door = error.door or door
                 raise
 
         return call
@@ -97,38 +133,12 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
     asked = f"t2t.{function}: there is no argument {name!r}; "
     hparams = hparam_names() if "hparams" in known else []
     if name in hparams:
-        return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
+        return UnknownArgumentError(f"{asked}it is an hparam", f"give hparams={{{name!r}: ...}}")
     if "problem_options" in known and name in _problem_options():
-        return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
+        return UnknownArgumentError(f"{asked}it is an option of the problem", f"give problem_options={{{name!r}: ...}}")
     meant = [RENAMED[name]] if RENAMED.get(name) in known else meant_by(name, [*known, *hparams])
     near = ask_for([one if one in known else f"hparams={{{one!r}: ...}}" for one in meant])
     return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
-
-
-def format_for_python(text: str, parameters: Collection[str] = ()) -> str:
-    """Returns an error's text with flags and commands replaced by arguments and functions.
-
-    `parameters` are those of the function that was called.
-    """
-    if "--" not in text and "t2t-" not in text:
-        return text
-    for command, python in PHRASES.items():
-        text = text.replace(command, python)
-    declared = {field.name for section in (RunConfig, DecodeHParams) for field in fields(section)}
-    known = _PARAMETERS | set(parameters) | declared | _problem_options()
-
-    def argument(match: re.Match) -> str:
-        name = match["name"] if match["name"] in parameters else RENAMED.get(match["name"], match["name"])
-        return name + (match["value"] or "=") if name in known else match[0]
-
-    def call(match: re.Match) -> str:
-        if match[1] not in FUNCTIONS:
-            return match[0]
-        given = [_FLAG.sub(argument, flag).partition("=") for flag in match[2].split()]
-        values = ", ".join(f"{name}={value!r}" for name, _, value in given)
-        return FUNCTIONS[match[1]] + (f"({values})" if values else "")
-
-    return _FLAG.sub(argument, _COMMAND.sub(call, text))
 
 
 def _problem_options() -> set[str]:
@@ -147,18 +157,18 @@ def as_path(name: str, value: Any, what: str = "") -> str:
     except TypeError:
         path = b""
     if isinstance(path, bytes) or "\0" in path:
-        raise ArgumentError(f"{name}={value!r}: it is not a path; give text or a pathlib.Path")
+        raise ArgumentError("it is not a path", "give text or a pathlib.Path", option=name, value=value)
     if is_unknown_home(path):
-        raise ArgumentError(f"{name}={path}: there is no home folder of that name; write the path without ~")
+        raise ArgumentError("there is no home folder of that name", "write the path without ~", option=name, value=path)
     if what and not path:
-        raise ArgumentError(f"{name}: not given; name {what}")
+        raise ArgumentError("not given", f"name {what}", option=name)
     return path
 
 
 def as_text(name: str, value: Any) -> str:
     """Returns text; raises ArgumentError for anything else."""
     if not isinstance(value, str):
-        raise ArgumentError(f"{name}={value!r}: it is of type {type(value).__name__}; give text")
+        raise ArgumentError(f"it is of type {type(value).__name__}", "give text", option=name, value=value)
     return value
 
 
@@ -166,7 +176,7 @@ def as_integer(name: str, value: Any, minimum: int = 0) -> int:
     """Returns an integer; raises ArgumentError for anything else and for less than the minimum."""
     whole = value.item() if hasattr(value, "item") else value  # numpy scalars
     if type(whole) is not int or whole < minimum:
-        raise ArgumentError(f"{name}={value!r}: it is not a whole number of at least {minimum}; give one")
+        raise ArgumentError(f"it is not a whole number of at least {minimum}", "give one", option=name, value=value)
     return whole
 
 
@@ -175,7 +185,7 @@ def as_options(name: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ArgumentError(f"{name}={value!r}: it is not a dict of names and values; give one")
+        raise ArgumentError("it is not a dict of names and values", "give one", option=name, value=value)
     return dict(value)
 
 
@@ -184,7 +194,7 @@ def as_overrides(value: Any) -> str:
     if isinstance(value, Mapping):
         return format_overrides(value)
     if not isinstance(value, str | None):
-        raise ArgumentError(f"hparams={value!r}: give a dict, or text such as 'batch_size=512,num_heads=4'")
+        raise ArgumentError("give a dict, or text such as 'batch_size=512,num_heads=4'", option="hparams", value=value)
     return value or ""
 
 

@@ -167,3 +167,19 @@ OPTIONS = tuple(field.name for field in dataclasses.fields(RunConfig) if field.n
 """Names of all options."""
 TRAIN_OPTIONS = tuple(name for name in OPTIONS if name != "tmp_dir")
 """Those that training reads, which generates no data."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShortlistOptions:
+    """What a shortlist contains, and from how many examples it is learned.
+
+    Raises:
+        UserError: a value of another type or out of bounds.
+    """
+
+    frequent: int = param(1000, "Most frequent target pieces, candidates for every input.", minimum=0)
+    translations: int = param(20, "Most probable translations of each source piece.", minimum=1)
+    max_examples: int = param(200_000, "Training examples to learn from, evenly spread; 0 = all.", minimum=0)
+
+    def __post_init__(self):
+        check_values(self, "option")

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.array_tasks import generate_part, merge, parse_task
-from t2t.data.data_folder import data_folder
-from t2t.data.generate import generate
+from t2t.data.generation.data_folder import data_folder, fetch_data, fetch_raw_files, refresh
+from t2t.data.generation.generate import generate
+from t2t.data.generation.problem_settings import check_matches
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
-from t2t.data.mirrored import fetch_data, fetch_raw_files, refresh
-from t2t.data.problem_settings import check_matches
-from t2t.data.reader import SplitReader, TaggedReader
+from t2t.data.reading.reader import SplitReader, TaggedReader
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
@@ -28,6 +26,8 @@ from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
+from t2t.specs.mixture import merge_problem_entries, mixture_of
+from t2t.text.encoder import TextEncoder
 
 log = logging.getLogger("t2t")
 
@@ -59,8 +59,7 @@ def check_data_options(config: RunConfig) -> None:
         for name in problem.options.training_names():
             if name in changed:
                 raise UserError(
-                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, which also generates "
-                    f"data with --generate_data"
+                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, as with --generate_data"
                 )
 
 
@@ -75,11 +74,18 @@ def generate_all(
     `once_forked` is called once the workers of the last problem exist: it may load libraries that prevent forking.
     `workers` is the number of processes, None for one per core.
     """
-    *others, last = split_config(config)
-    made = [
-        generate_data(part, get_problem(part.problem, part.problem_options), seed, workers=workers) for part in others
+    parts = split_config(config)
+    return [
+        generate(
+            _stored_problem(part),
+            part.data_folder,
+            part.tmp_folder,
+            seed=seed,
+            workers=workers,
+            once_forked=once_forked if part is parts[-1] else None,
+        )
+        for part in parts
     ]
-    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked, workers)]
 
 
 def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED) -> RunConfig:
@@ -126,51 +132,20 @@ def _text_of_all(problems: Sequence[Problem], tmp_dir: Path, seed: int) -> Itera
             yield from sampled_text(problem, free_texts(problem), source, lambda size: None)
 
 
-def generate_data(
-    config: RunConfig,
-    problem: Problem,
-    seed: int = DATA_SEED,
-    once_forked: Callable[[], object] | None = None,
-    workers: int | None = None,
-) -> Manifest:
-    """Generates the data of a problem unless it exists; see `generate`."""
-    problem = _use_recorded_options(config, problem)
-    folders = config.data_folder, config.tmp_folder
-    return generate(problem.stored, *folders, seed=seed, workers=workers, once_forked=once_forked)
-
-
-def generate_parts(config: RunConfig, seed: int, shard: str, workers: int | None = None) -> None:
-    """Generates the shards of one task of an array job, for each problem of a run.
-
-    Args:
-        config: has the problems and folders.
-        seed: of the generator.
-        shard: `K/N`, see `parse_task`.
-        workers: number of processes; None for one per core.
-    """
-    task, tasks = parse_task(shard)
-    for part, problem in stored_problems(config):
-        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks, workers)
-
-
-def merge_all(config: RunConfig, seed: int) -> list[Manifest]:
-    """Merges the shards that array jobs have generated for each problem of a run; returns the manifests."""
-    return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in stored_problems(config)]
-
-
 def stored_problems(config: RunConfig) -> Iterator[tuple[RunConfig, Problem]]:
     """Yields the configuration of each problem and the problem whose data is generated; raises as `split_config`."""
     for part in split_config(config):
-        yield part, _use_recorded_options(part, get_problem(part.problem, part.problem_options)).stored
+        yield part, _stored_problem(part)
 
 
-def _use_recorded_options(config: RunConfig, problem: Problem) -> Problem:
-    """Returns the problem with the options of its data, overridden by those given."""
+def _stored_problem(config: RunConfig) -> Problem:
+    """Returns the problem whose data is generated, with the options of data that exists, overridden by those given."""
+    problem = get_problem(config.problem, config.problem_options)
     folder = data_folder(config.data_folder, problem)
     refresh(folder)
-    if not (folder / MANIFEST_NAME).is_file():
-        return problem
-    return _with_options_of(read_manifest(folder), config, problem)
+    if (folder / MANIFEST_NAME).is_file():
+        problem = _with_options_of(read_manifest(folder), config, problem)
+    return problem.stored
 
 
 def _with_options_of(manifest: Manifest, config: RunConfig, problem: Problem) -> Problem:
@@ -203,8 +178,8 @@ def open_data(
     if not folder.is_dir():
         raise UserError(
             f"no data of {problem.stored.name} in {config.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or pass --generate_data to "
-            f"t2t-trainer"
+            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or by t2t-trainer "
+            f"--generate_data"
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
@@ -328,3 +303,20 @@ def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str,
     same = dataclasses.replace(former, **without)
     bare, whole = (hashlib.sha256(one.to_json().encode()).hexdigest() for one in (same, former))
     return bare, whole
+
+
+def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
+    """Returns the vocabulary of each text feature by its name in a run."""
+    return merge_problem_entries({one.problem.name: one.problem.encoders for one in data})
+
+
+def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
+    """Returns the features that a model is built for."""
+    return joined_spec([one.problem.spec() for one in data])
+
+
+def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
+    """Returns the features of one problem, or of the mixture of several."""
+    if len(specs) == 1:
+        return specs[0]
+    return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))

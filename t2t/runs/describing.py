@@ -1,6 +1,5 @@
 """Describes a training run before it begins: settings, memory, cost."""
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
@@ -11,26 +10,24 @@ import numpy as np
 from t2t.backends.base import policy_of
 from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.columns import batch_dtype, item_shape, length_unit
-from t2t.data.data_folder import data_folder
-from t2t.data.lengths import BLOCK, batch_unit, lengths_of_all
-from t2t.data.reader import checked_columns, sequences_of
+from t2t.data.columns import batch_dtype, length_unit
+from t2t.data.generation.data_folder import data_folder
+from t2t.data.reading.reader import BLOCK, batch_unit, checked_columns, lengths_of_all, sequences_of
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.layers.adapters import Adapters
-from t2t.models.base import SequenceModel, create_model
+from t2t.models.base import SequenceModel
+from t2t.models.creation import create_model
 from t2t.problems.base import Problem
 from t2t.runs.config import RunConfig
-from t2t.runs.data import find_missing_data, nominal_specs
+from t2t.runs.data import find_missing_data, joined_spec, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
+from t2t.runs.evaluation import first_examples
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
 from t2t.runs.objectives import widest_rows
-from t2t.runs.parts import TrainedProblem
-from t2t.runs.recording import joined_spec
-from t2t.runs.split_decoding import first_examples
 from t2t.runs.starting import check_start
+from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -79,7 +76,7 @@ def _part_cost(part: TrainedProblem) -> tuple[float, bool]:
         if name in lengths:
             spec = reader.features[stored]
             length = round(lengths[name].mean() * length_unit(spec))
-            example[name] = np.zeros((1, length, *item_shape(spec)), batch_dtype(spec))
+            example[name] = np.zeros((1, length, *spec.shape), batch_dtype(spec))
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
@@ -154,8 +151,7 @@ def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: H
 def _updates_line(hparams: HParams) -> str:
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
-    rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
-    highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
+    highest = max(learning_rate(hparams, update) for update in landmarks)
     schedule = f"{hparams.learning_rate_schedule} schedule"
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 
@@ -225,7 +221,7 @@ def dry_run_lines(experiment: Experiment) -> Iterator[str]:
         with memory_errors_as_machine_errors("the model", "make it smaller"):
             yield from _nominal_lines(experiment, missing)
         return
-    run = TrainingRun.prepare(experiment)
+    run = TrainingRun(experiment)
     yield from describe(run)
     if (count := len(config.cluster.addresses)) > 1:
         yield f"workers: {count}, each as described; an update has the batches of all"
@@ -254,7 +250,7 @@ def _seconds(run: TrainingRun) -> float:
 def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     config = experiment.config
     hparams = decide_precision(experiment.hparams, backend().multiplies_bfloat16())
-    problems, specs = problems_of(config), nominal_specs(config)
+    problems, specs = experiment.problems, nominal_specs(config)
     devices = backend().devices(*config.devices())
     keras.utils.set_random_seed(config.random_seed)
     model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))

@@ -12,20 +12,24 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 
-from t2t.data.data_folder import check_places, data_folder, lock_generation
-from t2t.data.distilled import find_distilled, write_distilled
+from t2t.checkpoints.run_dir import RunDir
+from t2t.data.generation.data_folder import check_places, data_folder, is_published, lock_generation, publish_data
+from t2t.data.generation.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
-from t2t.data.mirrored import is_published, publish_data
+from t2t.errors import UserError
+from t2t.files.lines import WINDOW
 from t2t.files.output import PartialFile
+from t2t.files.paths import local_path
 from t2t.files.progress import Progress
-from t2t.files.source import WINDOW
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.metrics.sentence_bleu import SentenceBleu
+from t2t.metrics.text import SentenceBleu
 from t2t.runs.data import OpenData, open_run_data
 from t2t.runs.loading import LoadedRun
+from t2t.runs.names import get_problem
 from t2t.specs.constants import EOS_ID, TRAIN
+from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")
 
@@ -147,3 +151,30 @@ def _report(manifest: Manifest) -> None:
     log.info("%s of %s training targets are the teacher's", f"{examples - sum(kept.values()):,}", f"{examples:,}")
     for fault, count in sorted(kept.items()):
         log.warning("%s training examples keep their reference: the teacher's output is %s", f"{count:,}", fault)
+
+
+def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_dir: str) -> None:
+    """Checks that the training split of one of a run's problems can be distilled into a folder.
+
+    Raises:
+        UserError: `distilled_data_dir` is empty or the folder of the data itself; no data; or a problem without inputs,
+            with class targets, or that is a variant of another.
+    """
+    if not distilled_data_dir:
+        raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
+    record = run.record.for_problem(problem)
+    if record.spec.inputs is None or record.spec.targets.kind != FeatureKind.TOKENS:
+        what = f"its targets are {record.spec.targets.kind}" if record.spec.inputs else "it has no inputs to decode"
+        raise UserError(f"distilling {problem}: {what}; distil a problem whose outputs a model writes for inputs")
+    declared = get_problem(problem, record.problem_options)
+    if declared.columns is not None:
+        stored = declared.stored.name
+        raise UserError(
+            f"distilling {problem}: it reads the data of {stored} with other sides; distil a run of {stored} itself"
+        )
+    folders = [data_folder(local_path(one), declared).resolve() for one in (data_dir, distilled_data_dir)]
+    if folders[0] == folders[1]:
+        raise UserError(
+            f"--distilled_data_dir={distilled_data_dir}: that is where the data lies that is distilled; name another"
+        )
+    open_run_data(run, data_dir, problem, TRAIN, verify=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints.architectures import to_state
 from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
+from t2t.checkpoints.compatibility import architecture_state
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
@@ -81,7 +81,7 @@ def conversion_of(
         return None
     # Building a model compares these with the checkpoint. A kept conversion skips that: they are in its key.
     # Hparams that the checkpoint lacks came with a later version, which computes the same with their defaults.
-    values = to_state(run.record.model, hparams)[ARCHITECTURE]
+    values = architecture_state(run.record.model, hparams)[ARCHITECTURE]
     known = checkpoint.state.get(ARCHITECTURE) or values
     values = {name: value for name, value in values.items() if name in known}
     checked = [problem, {ARCHITECTURE: values}, run.record.spec.to_dict()]
@@ -193,7 +193,7 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     assert spec.inputs is not None, "CTranslate2 holds no other models"
     texts = _texts(run, translator.problem.name)
     made = [[*marks.input_start, *ids] for ids in _random_ids(rng, spec.inputs.vocab_size, ASKED, longest)]
-    asked = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made
+    requested = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made
 
     def read(rows: Ids) -> Ids:
         return [list(row) for row in translator.input_rows([ids[:longest] for ids in rows])]
@@ -201,7 +201,7 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     lengthy = [_some_ids(rng, size.vocab_size, min(_LONG, longest)) for size in (spec.inputs, spec.targets)]
     given = _random_ids(rng, spec.targets.vocab_size, _MADE, translator.longest_target - len(marks.output_start))
     return Questions(
-        search_rows=read([ids[:_LONG] for ids in asked]),
+        search_rows=read([ids[:_LONG] for ids in requested]),
         score_rows=read([*made[:_MADE], lengthy[0]]),
         targets=[[*marks.output_start, *ids, EOS_ID] for ids in [*given, lengthy[1]]],
     )

@@ -2,7 +2,7 @@
 
 experiment = Experiment.resolve(RunConfig.given(options))    # names and hparams
 experiment.check(needs_data=True, generates=False)           # the run that is there, data, files; still no TensorFlow
-TrainingRun.prepare(experiment).fit()                        # `model_class` imports the model, and TensorFlow with it
+TrainingRun(experiment).fit()                                # `model_class` imports the model, and TensorFlow with it
 
 The record of the run in the output directory is read once, and the data is opened once.
 """
@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from t2t.checkpoints.run_dir import RunDir, check_same_seed, near_run
+from t2t.checkpoints.run_record import RunRecord, versions
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.features.image import ImageCodes
-from t2t.files.paths import local_path, to_record
+from t2t.files.paths import check_outside_zoo, local_path, to_record
 from t2t.files.remote.mirror import exists
-from t2t.files.zoo import check_outside_zoo
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names, format_overrides
 from t2t.problems.base import Problem, declared_spec, feature_of
 from t2t.registry import MODALITIES, MODELS, REGISTRIES
-from t2t.registry.plugins import Plugin, load_plugins
+from t2t.registry.plugins import Plugin
 from t2t.runs.config import NAMES, REMEMBERED, RUN, START, TRAIN_ONLY, RunConfig
-from t2t.runs.data import OpenData, find_missing_data, open_all
-from t2t.runs.decisions import with_recorded_decisions
+from t2t.runs.data import OpenData, encoders_of, find_missing_data, open_all, spec_of
+from t2t.runs.decisions import check_adapters, long_warmup, with_recorded_decisions
 from t2t.runs.names import (
     build_hparams,
     check_declared,
@@ -40,10 +40,12 @@ from t2t.runs.names import (
     resolve_aliases,
     unfit_set,
 )
-from t2t.runs.run_checks import check_adapters, find_source, long_warmup
+from t2t.runs.run_checks import find_source
+from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEV, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import split_mixture
+from t2t.specs.mixture import merge_problem_entries, split_mixture
+from t2t.text.vocabulary_files import describe_encoders
 
 log = logging.getLogger("t2t")
 
@@ -55,6 +57,14 @@ MAY_CHANGE_ON_RESUME = (
     "token_scores", "alignment_layer", "alignment_head",
 )  # fmt: skip
 """Hparams that a resumed run may change; `train_steps` also shapes the schedules `linear` and `cosine`."""
+
+
+def changeable_fields(record: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
+    """Returns the fields of a run's record that may change when it is resumed, paths of raw files included."""
+    # The first runs had paths in the fingerprint of their data.
+    same_data = ("data_fingerprint",) if record.data_fingerprint == data[0].former_fingerprint else ()
+    files = merge_problem_entries({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
+    return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
 class Experiment:
@@ -93,7 +103,7 @@ class Experiment:
         Raises:
             UserError: a missing or unknown name, a wrong value, or a run that was begun with another seed.
         """
-        plugins = load_plugins(config.t2t_usr_dir or None)
+        plugins = load_plugins_quietly(config.t2t_usr_dir or None)
         run = _run_in(config.output_folder) if config.output_dir else None
         config = fill_from_start(fill_from_run(resolve_aliases(config), run, generates=generates))
         run = run if config.output_dir else _run_in(config.output_folder)
@@ -113,7 +123,8 @@ class Experiment:
             check_declared(problem)
         hparams, named_set = build_hparams(config)
         experiment = cls(config, hparams.freeze(), named_set, plugins, run)
-        experiment._check_names(problems)
+        experiment.problems = problems
+        experiment._check_names()
         return experiment
 
     @property
@@ -125,11 +136,16 @@ class Experiment:
         """
         if self._model_class is None:
             found = MODELS.get(self.config.model)
-            self._check_model(found, problems_of(self.config))
+            self._check_model(found)
             for registry in REGISTRIES:
                 registry.freeze()
             self._model_class = found
         return self._model_class
+
+    @functools.cached_property
+    def problems(self) -> list[Problem]:
+        """The problems, without vocabularies; raises as `problems_of`."""
+        return problems_of(self.config)
 
     @functools.cached_property
     def data(self) -> list[OpenData]:
@@ -142,13 +158,13 @@ class Experiment:
         return open_all(self.config, known=known, splits=(TRAIN, DEV), verify=False)
 
     @property
-    def begun(self) -> RunDir | None:
+    def resumed(self) -> RunDir | None:
         """The run in the output directory, if it can be resumed: one without checkpoints is replaced.
 
         Raises:
             UserError: its checkpoints are gone.
         """
-        return self.run if self.run and self.run.has_begun else None
+        return self.run if self.run and self.run.can_resume else None
 
     def check(self, *, needs_data: bool, generates: bool) -> None:
         """Checks that the run can train, without loading TensorFlow.
@@ -176,13 +192,37 @@ class Experiment:
             self.data  # noqa: B018 - errors in it are raised now
         if generates:
             _check_raw_files(config)
-        if config.warm_start_from and not self.begun:
+        if config.warm_start_from and not self.resumed:
             find_source(config.warm_start_from)
         if hparams.lora_rank and not steps:
             check_adapters(hparams, config)
         goes_on = max(steps, default=0) < hparams.train_steps
         if goes_on and config.cluster.is_chief and (warning := long_warmup(hparams)):
             log.warning(warning)
+
+    def record(self, hparams: HParams, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
+        """Returns the record of the run with its final hparams; see `RunRecord.warm_start`."""
+        config = self.config
+        return RunRecord(
+            problem=config.problem,
+            model=config.model,
+            hparams_set=config.hparams_set,
+            overrides=config.hparams,
+            hparams=hparams.to_dict(),
+            problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
+            spec=spec_of(data),
+            data_fingerprint="+".join(one.fingerprint for one in data),
+            distilled={
+                one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
+            },
+            data_dir=to_record(config.data_folder),
+            vocabularies=describe_encoders(encoders_of(data)),
+            plugins=[plugin.to_dict() for plugin in self.plugins],
+            warm_start=warm_start,
+            random_seed=config.random_seed,
+            settings=config.remembered(),
+            versions=versions(),
+        )
 
     def _check_same_run(self, run: RunDir) -> None:
         """Raises UserError if names or hparams differ from those of the run.
@@ -193,10 +233,10 @@ class Experiment:
         requested: dict[str, Any] = {name: getattr(self.config, name) for name in NAMES}
         run.check_same(dataclasses.replace(run.record, **requested, hparams=hparams.to_dict()), MAY_CHANGE_ON_RESUME)
 
-    def _check_names(self, problems: Sequence[Problem]) -> None:
+    def _check_names(self) -> None:
         config, hparams = self.config, self.hparams
         check_mixture(hparams, split_mixture(config.problem))
-        for problem in problems:
+        for problem in self.problems:
             image = feature_of(problem, TARGETS)
             if isinstance(image, ImageCodes) and (complaint := hparams.image_complaint(problem.name, image.shape)):
                 raise UserError(complaint)
@@ -205,26 +245,26 @@ class Experiment:
             if name not in registry:
                 registry.get(name)  # raises, with the nearest names
         if (loaded := MODELS.loaded(config.model)) is not None:
-            self._check_model(loaded, problems)
+            self._check_model(loaded)
             return
         needed = MODELS.declared(config.model, "hparams_class")  # as its source says
         if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
             raise unfit_set(config.model, config.hparams_set, needed, hparams)
 
-    def _check_model(self, model_class: type[Any], problems: Sequence[Problem]) -> None:
+    def _check_model(self, model_class: type[Any]) -> None:
         """Raises UserError if a model does not accept the set or, where they are known, the features of the problems.
 
         A new run must not have hparams that nothing reads, either; see `SequenceModel.check_new`.
         """
         config = self.config
         check_family(config.model, config.hparams_set, model_class, self.hparams)
-        declared = [spec for problem in problems if (spec := declared_spec(problem)) is not None]
+        declared = [spec for problem in self.problems if (spec := declared_spec(problem)) is not None]
         for spec in declared:
             model_class.check_accepts(spec)
         all_features = declared[0] if len(declared) == 1 else ProblemSpec(name=config.problem, members=tuple(declared))
         if all_features.members:
             model_class.check_accepts(all_features)
-        if len(declared) == len(problems) and self.run is None:
+        if len(declared) == len(self.problems) and self.run is None:
             model_class.check_new(self.hparams, self.named_set, all_features)
 
 
@@ -306,8 +346,8 @@ def fill_remembered(config: RunConfig, run: RunDir | None) -> RunConfig:
         found.pop("keep_best_checkpoints", None)
     if "random_seed" not in config.origins:
         found["random_seed"] = run.seed
-    elif run.begun_seed is not None:
-        check_same_seed(run.path, run.begun_seed, config.random_seed)
+    elif run.first_seed is not None:
+        check_same_seed(run.path, run.first_seed, config.random_seed)
     return config.filled(RUN, **found)
 
 

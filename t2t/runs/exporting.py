@@ -12,8 +12,7 @@ from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
 from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, ExportJob
-from t2t.formats.exporting import export
-from t2t.formats.made_inputs import SEED, make_inputs
+from t2t.formats.exporting import SEED, export, make_inputs
 from t2t.formats.parity import Parity
 from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
@@ -53,7 +52,7 @@ def export_run(
         folder=folder,
         format=format,
         quantization=quantization,
-        asked=loaded.asked,
+        asked=loaded.requested,
         n_best=n_best or (max_answers(translator.model) if gives_classes else 1),
         origin={
             "problem": record.problem,

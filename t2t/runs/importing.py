@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints import architectures, vocabularies
+from t2t.checkpoints.compatibility import architecture_state, match, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
-from t2t.checkpoints.run_record import RunRecord
+from t2t.checkpoints.run_record import RunRecord, versions
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import match
 from t2t.errors import UserError
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.hparams.field import complaint
@@ -18,7 +17,6 @@ from t2t.hparams.override import format_overrides
 from t2t.models.base import SequenceModel
 from t2t.registry import IMPORTERS, MODELS
 from t2t.runs.names import get_hparams
-from t2t.runs.recording import versions
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.optimizers import build_optimizer
 
@@ -76,8 +74,8 @@ def write_run(folder: Path, run: ForeignRun) -> ImportReport:
             state={
                 "seed": 0,
                 "data": {},
-                **vocabularies.to_state(record.vocabularies),
-                **architectures.to_state(record.model, model.hparams),
+                **vocabularies_state(record.vocabularies),
+                **architecture_state(record.model, model.hparams),
             },
         )
     return ImportReport(run, model.count_params())

@@ -4,17 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t.hparams.base import HParams
-from t2t.registry import (
-    EXPORTERS,
-    HPARAMS,
-    HPARAMS_RANGES,
-    IMPORTERS,
-    METRICS,
-    MODALITIES,
-    MODELS,
-    PROBLEMS,
-    Entry,
-)
+from t2t.registry import HPARAMS, PROBLEMS, REGISTRIES, Entry
 from t2t.runs.names import get_hparams
 
 _MANY = 8
@@ -29,15 +19,11 @@ def registry_listing(containing: str = "") -> str:
     sets; the name of a set lists its fields.
     """
     lines = []
-    kinds = {
-        "Models": MODELS, "HParams": HPARAMS, "HParams ranges": HPARAMS_RANGES, "Modalities": MODALITIES,
-        "Metrics": METRICS, "Exporters": EXPORTERS, "Importers": IMPORTERS, "Problems": PROBLEMS,
-    }  # fmt: skip
-    for title, registry in kinds.items():
+    for registry in REGISTRIES:
         rows = [(entry.name, entry.summary) for entry in registry.entries(containing)]
         if not containing:
             rows = list(_with_families(registry.entries()))
-        if rows and title == "Problems":
+        if rows and registry is PROBLEMS:
             what = (
                 "of text-to-text problems: sides swapped; inputs as targets; of all with texts as targets: words of "
                 "these hidden, for transformer_mlm"
@@ -45,7 +31,7 @@ def registry_listing(containing: str = "") -> str:
             rows.append(("<name>_rev, <name>_copy, <name>_masked", what))
         if rows:
             width = max(len(name) for name, _ in rows)
-            lines += [f"{title}:", *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in rows), ""]
+            lines += [f"{registry.title}:", *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in rows), ""]
     if containing == "hparams":
         lines += _fields_of_all_sets()
     elif containing in HPARAMS:

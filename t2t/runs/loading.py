@@ -1,37 +1,45 @@
-"""Loads a run directory for decoding; TensorFlow is imported only when the model itself is needed."""
+"""Loads run directories for decoding: one run, several as an ensemble, and adapters that share the weights of a base.
 
+TensorFlow is imported only when the model itself is needed.
+"""
+
+import contextlib
 import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from t2t.checkpoints.architectures import check_same_architecture
+from t2t.checkpoints.adapters import AdapterBase, check_fits
+from t2t.checkpoints.arrays import Arrays
 from t2t.checkpoints.averaging import load_for_decoding
-from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
+from t2t.checkpoints.checkpoint import EMA, MODEL, Checkpoint
+from t2t.checkpoints.compatibility import check_same_architecture, check_same_vocabularies, require_exact
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, run_and_checkpoint
 from t2t.checkpoints.run_record import RunRecord
-from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.vocabularies import check_same_vocabularies
+from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
-from t2t.inference.engine_choice import TENSORFLOW, EngineChoice
+from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, TENSORFLOW, EngineChoice
 from t2t.inference.model_facts import LazyModel
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.runs.engines import conversion_of, engine_of, settled
-from t2t.runs.names import get_hparams, get_problem
-from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
+from t2t.runs.names import get_hparams, get_problem, set_batch_size
+from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
+from t2t.specs.constants import ADAPTER_FACTORS
 from t2t.specs.mixture import select_problem_entries
 
 if TYPE_CHECKING:
+    from t2t.models.adapted import AdaptedModel
     from t2t.models.base import SequenceModel
+
 
 log = logging.getLogger("t2t")
 
@@ -54,7 +62,7 @@ class LoadedRun:
     """The requested engine."""
     unknown_dictionary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Translations of words of inputs, for `replace_unknown`."""
-    asked: Collection[str] = ()
+    requested: Collection[str] = ()
     """Names of the hparams that the caller set; the others are the run's."""
 
     @property
@@ -141,13 +149,15 @@ def load(
     def build() -> "SequenceModel":
         prepare_framework()
         from t2t.inference.parallel import use_single_core_ops
-        from t2t.runs.building import build_model
+        from t2t.runs.loading import build_model
 
         if many_rows:
             use_single_core_ops()
         return build_model(record, hparams, read, devices).for_problem(name)
 
-    loaded = LoadedRun(run, loaded_problem, once(build), hparams, read, choice, asked=assigned_names(decode_overrides))
+    loaded = LoadedRun(
+        run, loaded_problem, once(build), hparams, read, choice, requested=assigned_names(decode_overrides)
+    )
     if choice.engine == TENSORFLOW or (devices and devices != (0, 0, 1)):
         loaded.build()  # reports missing or mismatched parts now
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
@@ -169,11 +179,11 @@ def open_to_decode(
 
 def _note_unused_penalties(hparams: HParams, decode_overrides: str) -> None:
     """Warns of penalties that were asked for, and have no effect: they compare outputs, and greedy search has one."""
-    asked = sorted(assigned_names(decode_overrides) & {"alpha", "length_penalty", "coverage_penalty"})
-    if asked and hparams.decode_method == "beam" and hparams.beam_size == 1:
+    requested = sorted(assigned_names(decode_overrides) & {"alpha", "length_penalty", "coverage_penalty"})
+    if requested and hparams.decode_method == "beam" and hparams.beam_size == 1:
         log.warning(
             "%s: no effect with beam_size=1, which compares no outputs; raise it, e.g. --decode_beam_size=4",
-            ", ".join(f"{name}={getattr(hparams, name)}" for name in asked),
+            ", ".join(f"{name}={getattr(hparams, name)}" for name in requested),
         )
 
 
@@ -207,3 +217,200 @@ def stored_encoders(run: RunDir, problem: str) -> dict:
         encoders = select_problem_entries(encoders, problem)
     columns = get_problem(problem, run.record.for_problem(problem).problem_options).columns
     return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}
+
+
+def build_model(
+    record: RunRecord, hparams: HParams, checkpoint: Checkpoint, devices: tuple[int, int, int] | None = None
+) -> "SequenceModel":
+    """Returns the model of a run, for all of its problems.
+
+    Args:
+        record: of the run.
+        hparams: of the run.
+        checkpoint: provides the weights.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `Backend.devices`; None for one device.
+
+    Raises:
+        UserError: parts that do not fit together, or more devices than there are.
+    """
+    import keras
+
+    from t2t.backends.base import FLOAT32
+    from t2t.backends.choice import backend
+    from t2t.models.creation import create_model
+    from t2t.training.weights import assign_model
+
+    engine = backend()
+    requested = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
+    several = requested if requested and len(requested.names) > 1 else None
+    keras.utils.set_random_seed(0)
+    with several.scope() if several else contextlib.nullcontext():
+        model = create_model(MODELS.get(record.model), hparams, record.spec, engine.apply_precision(FLOAT32))
+        weights = checkpoint.weights
+        require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {checkpoint.folder}")
+        assign_model(model, weights)
+    if several:
+        several.spread(model.variables)
+    return model
+
+
+def adapt_model(model: "SequenceModel", factors: Arrays, scale: float) -> "AdaptedModel":
+    """Returns a model with adapters, on the same devices as `model`, whose weights stay unchanged.
+
+    Args:
+        model: the base.
+        factors: A and B by path, all of one rank, see `t2t.checkpoints.adapters`.
+        scale: s of W + s A B.
+    """
+    from t2t.backends.choice import backend
+    from t2t.layers.adapters import Adapters
+    from t2t.models.adapted import AdaptedModel
+
+    first = ADAPTER_FACTORS[0]
+    adapted = [variable for variable in model.variables if f"{variable.path}/{first}" in factors]
+    rank = factors[f"{adapted[0].path}/{first}"].shape[-1]
+    with backend().scope_of(model):
+        adapters = Adapters(model, adapted, rank, scale * rank)
+    for variable in adapters.variables:
+        variable.assign(factors[variable.path])
+    return AdaptedModel(model, adapters)
+
+
+def load_adapters(
+    bases: Sequence[LoadedRun],
+    folder: str,
+    t2t_usr_dir: str | None = None,
+    decode_overrides: str = "",
+    problem: str = "",
+) -> LoadedRun:
+    """Loads a run of adapters, which shares the weights of its base and decodes with its own hparams.
+
+    Args:
+        bases: loaded runs; one must hold the checkpoint that the adapters change.
+        folder: of the run, to load its latest checkpoint, or of one of its checkpoints.
+        t2t_usr_dir: see `t2t.load`.
+        decode_overrides: see `t2t.runs.loading.load`.
+        problem: see `t2t.load`.
+
+    Raises:
+        UserError: see `t2t.runs.loading.load`; a checkpoint without adapters, or of another base or problem.
+    """
+    output_dir, which = run_and_checkpoint(folder)
+    run, own_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
+    read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
+    adapts, base = _base_of(read, folder, bases)
+    check_same_vocabularies(read, run.record.vocabularies, hparams.shared_modalities, run.path, f"--adapters={folder}")
+    check_same_architecture(read, run.record.model, hparams, run.path / RECORD_FILE)
+    check_fits(read, base.checkpoint.weights)
+    if base.run.record.spec.members and base.problem.name != own_problem.name:
+        raise UserError(
+            f"--adapters={folder}: it is loaded for {own_problem.name}, and its base in {base.run.path} for "
+            f"{base.problem.name}; name one --problem for both"
+        )
+
+    def build():
+        prepare_framework()
+        from t2t.runs.loading import adapt_model
+
+        return adapt_model(base.build(), read.weights, adapts.scale)
+
+    log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)
+    return LoadedRun(run, own_problem, once(build), hparams, read)
+
+
+def _base_of(read: Checkpoint, folder: str, bases: Sequence[LoadedRun]) -> tuple[AdapterBase, LoadedRun]:
+    adapts = AdapterBase.from_state(read.state)
+    if adapts is None:
+        raise UserError(
+            f"--adapters={folder}: checkpoint {read.folder} holds whole weights; name a run that trained adapters "
+            f"(hparam lora_rank), or name it in --output_dir"
+        )
+    for base in bases:
+        if base.checkpoint.fingerprint == adapts.fingerprint:
+            return adapts, base
+    loaded = ", ".join(str(base.checkpoint.folder) for base in bases) or "none"
+    raise UserError(
+        f"--adapters={folder}: they change the weights of {adapts.path}, and what is loaded is {loaded}; load that "
+        f"checkpoint as the base, or name {folder} in --output_dir by itself"
+    )
+
+
+def load_runs(runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoice, **arguments: Any) -> LoadedRun:
+    """Loads one run, or several as one.
+
+    Args:
+        runs: (folder, checkpoint) of each.
+        average: see `load_ensemble`.
+        engine: the requested one.
+        **arguments: further ones for `t2t.runs.loading.load`.
+
+    Raises:
+        UserError: see `t2t.runs.loading.load` and `load_ensemble`.
+    """
+    if len(runs) == 1:
+        return load(*runs[0], engine=engine, **arguments)
+    return load_ensemble(runs, lambda run: load(*run, **arguments), average, engine)
+
+
+def load_ensemble(
+    folders: Sequence[Any], load: Callable[[Any], LoadedRun], average: str, engine: EngineChoice
+) -> LoadedRun:
+    """Loads runs as an ensemble, which decodes with the hparams of the first.
+
+    Args:
+        folders: of the runs, at least one.
+        load: loads one of them, for TensorFlow.
+        average: one of AVERAGES.
+        engine: the requested one; only TensorFlow decodes with several models.
+
+    Raises:
+        UserError: runs that do not fit together, or an engine that does not support ensembles.
+    """
+    if average not in AVERAGES:
+        raise UserError(f"--ensemble_average={average}: there is no such; ask for one of {', '.join(AVERAGES)}")
+    if not folders:
+        raise UserError("--output_dir: no run is named; name the folder of one or more")
+    if engine.engine == CTRANSLATE2:
+        raise UserError(
+            f"--engine=ctranslate2: it searches with one model, and --output_dir names {len(folders)}; leave it out"
+        )
+    if engine.engine == AUTO:
+        log.info("--engine=auto: TensorFlow decodes: CTranslate2 searches with one model")
+    runs = [load(folder) for folder in folders]
+    for run in runs:
+        if run.model.mask_predicts:
+            raise UserError(
+                f"--output_dir: {run.run.path.name} is decoded by mask-predict, and an ensemble averages what models "
+                f"predict token by token; name one run, or runs of another model"
+            )
+    for run in runs[1:]:
+        _check_together(runs[0], run)
+    prepare_framework()
+    from t2t.models.ensemble import Ensemble
+
+    model = cast("SequenceModel", Ensemble([run.model for run in runs], average))  # it has the interface of one
+    log.info("an ensemble of %d runs: the mean of their %s", len(runs), average.replace("_", "-"))
+    return dataclasses.replace(runs[0], build=lambda: model, engine=EngineChoice())
+
+
+def _check_together(first: LoadedRun, other: LoadedRun) -> None:
+    """Raises UserError unless two runs read and write the same ids in the same way."""
+    names = [run.run.path for run in (first, other)]
+    encoders = [{name: encoder.fingerprint for name, encoder in run.problem.encoders.items()} for run in (first, other)]
+    differing = sorted(name for name in encoders[0] | encoders[1] if encoders[0].get(name) != encoders[1].get(name))
+    if differing:
+        raise UserError(
+            f"--output_dir: {names[0]} and {names[1]} have different vocabularies of {', '.join(differing)}; an "
+            f"ensemble needs runs that were trained with the same ones"
+        )
+    problems = [run.problem.name for run in (first, other)]
+    if problems[0] != problems[1]:
+        raise UserError(
+            f"--output_dir: {names[0]} is of {problems[0]} and {names[1]} of {problems[1]}; an ensemble needs runs of "
+            f"one problem"
+        )
+    if first.model.autoregressive != other.model.autoregressive:
+        raise UserError(
+            f"--output_dir: of {names[0]} and {names[1]}, one decodes token by token and the other all at once; name "
+            f"runs of one kind"
+        )

@@ -164,7 +164,7 @@ def check_problem(name: str) -> None:
         get_problem(name)
 
 
-def select_names(asked: str, excluded: str = "") -> list[str]:
+def select_names(requested: str, excluded: str = "") -> list[str]:
     """Returns the problem names in a comma-separated list, without those in the list `excluded`.
 
     `wmt*` matches all names with this prefix; a mixture `a-b-c` is split into its problems.
@@ -173,14 +173,14 @@ def select_names(asked: str, excluded: str = "") -> list[str]:
         UserError: a pattern matches nothing, or all names are excluded.
     """
     found: dict[str, None] = {}
-    for part in (part.strip() for part in asked.split(",") if part.strip()):
+    for part in (part.strip() for part in requested.split(",") if part.strip()):
         found |= dict.fromkeys(_matching(part) if part.endswith("*") else split_mixture(part))
     for part in (part.strip() for part in excluded.split(",")):
         for name in list(found):
             if name == part or (part.endswith("*") and name.startswith(part[:-1])):
                 del found[name]
     if excluded and not found:
-        raise UserError(f"--exclude_problems={excluded}: it leaves nothing of --problem={asked}; exclude less")
+        raise UserError(f"--exclude_problems={excluded}: it leaves nothing of --problem={requested}; exclude less")
     return list(found)
 
 
@@ -299,3 +299,15 @@ def unfit_set(model: str, hparams_set: str, needed: str, hparams: HParams) -> Us
         f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
         f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
     )
+
+
+def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
+    sizes = hparams.problem_batch_sizes
+    if len(sizes) not in (1, len(problems)):
+        raise UserError(
+            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
+            f"one, or one for each"
+        )
+    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
+    return hparams.replace(batch_size=size or hparams.batch_size)

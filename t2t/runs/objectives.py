@@ -20,17 +20,18 @@ from t2t.inference.parallel import Jobs
 from t2t.metrics import compute, higher_is_better, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
+from t2t.registry import OBJECTIVES
+from t2t.registry.overrides import plugin_errors
 from t2t.runs.data import OpenData
 from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
-from t2t.training.objectives import Features, Likelihood, ScheduledSampling
-from t2t.training.sampled_objectives import build_sampled_objective
+from t2t.training.objectives import Features, Objective, SampledObjective
 
 log = logging.getLogger("t2t")
 
 
-def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HParams, run_seed: int) -> Likelihood:
+def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HParams, run_seed: int) -> Objective:
     """Returns the objective of a run.
 
     Args:
@@ -42,14 +43,15 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
     Raises:
         UserError: a model or problem that cannot be trained so, or no such metric.
     """
-    names = [one.problem.name for one in data]
-    if hparams.objective == "likelihood":
-        if not hparams.scheduled_sampling_prob:
-            return Likelihood()
-        asked = f"hparam scheduled_sampling_prob={hparams.scheduled_sampling_prob}"
-        _check_writes(model, names, asked)
-        return ScheduledSampling(hparams.scheduled_sampling_prob, hparams.scheduled_sampling_warmup_steps)
+    owner = OBJECTIVES.get(hparams.objective)
+    with plugin_errors(owner, "cannot be constructed"):
+        objective: Objective = owner(hparams)
     asked = f"hparam objective={hparams.objective}"
+    names = [one.problem.name for one in data]
+    if hparams.scheduled_sampling_prob:
+        _check_writes(model, names, f"hparam scheduled_sampling_prob={hparams.scheduled_sampling_prob}")
+    if not isinstance(objective, SampledObjective):
+        return objective
     _check_writes(model, names, asked)
     for one in data:
         if one.problem.spec().inputs is None:
@@ -64,7 +66,8 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
                 one.problem.name,
             )
     problems = {one.problem.name if len(data) > 1 else "": one.problem for one in data}
-    return build_sampled_objective(hparams, SampledCandidates(model, problems, hparams, run_seed))
+    objective.draw = SampledCandidates(model, problems, hparams, run_seed, objective.distinct)
+    return objective
 
 
 def _check_writes(model: SequenceModel, problems: Sequence[str], asked: str) -> None:
@@ -85,21 +88,29 @@ class SampledCandidates:
     """Draws candidates with the decoder's search, on the training devices, with the current weights.
 
     The samples of an example are a function of the weights and (run seed, update, example), not of the rest of its
-    batch. Like its target they begin with the language code, if there is one. With `minimum_risk`, repeated samples are
-    left empty, so that the candidates of a sentence are distinct.
+    batch. Like its target they begin with the language code, if there is one.
 
     Args:
         model: under training.
         problems: by name; the name is "" if the model has only one.
         hparams: of the run.
         run_seed: of the run.
+        distinct: whether repeated samples are left empty, so that the candidates of a sentence are distinct.
 
     Raises:
         UserError: no such metric, or one that does not score decoded text.
     """
 
-    def __init__(self, model: SequenceModel, problems: Mapping[str, Problem], hparams: HParams, run_seed: int):
+    def __init__(
+        self,
+        model: SequenceModel,
+        problems: Mapping[str, Problem],
+        hparams: HParams,
+        run_seed: int,
+        distinct: bool = False,
+    ):
         self._model, self._problems, self._hparams, self._run_seed = model, problems, hparams, run_seed
+        self._distinct = distinct
         self._jobs = Jobs(model)
         self._searches: dict[str, BatchSearch] = {}
         self._metric = hparams.objective_metric
@@ -135,7 +146,7 @@ class SampledCandidates:
 
     def _with_rewards(self, batch: Features, samples_BKT: np.ndarray, problem: str) -> Drawn:
         targets_BT = batch[TARGETS]
-        candidates_BCT = _candidates(targets_BT, samples_BKT, distinct=self._hparams.objective == "minimum_risk")
+        candidates_BCT = _candidates(targets_BT, samples_BKT, distinct=self._distinct)
         rewards_BC = np.zeros(candidates_BCT.shape[:2], np.float32)
         for sentence, target in enumerate(targets_BT):
             if target.any():

@@ -2,70 +2,21 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from t2t.checkpoints.averaging import best_steps, count_of_best
-from t2t.checkpoints.names import LATEST
+from t2t.checkpoints.layout import LATEST
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
-from t2t.runs.config import RunConfig
-from t2t.runs.data import open_run_data
 from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import canonical, get_hparams, get_problem, split_variants
-from t2t.specs.constants import TRAIN
-from t2t.specs.features import FeatureKind
-from t2t.training.schedules import learning_rate
 
 log = logging.getLogger("t2t")
-
-
-def long_warmup(hparams: HParams) -> str:
-    """Returns a warning where the warm-up of the learning rate takes more than half of all updates; else ""."""
-    warmup, last = hparams.learning_rate_warmup_steps, hparams.train_steps
-    if 2 * warmup <= max(last, 2):
-        return ""
-    shorter: dict[str, Any] = {"learning_rate_warmup_steps": max(1, last // 10)}
-    if hparams.learning_rate_schedule in ("noam", "rsqrt_decay"):  # whose highest rate depends on the warm-up
-        highest = learning_rate(hparams, warmup, hidden_size=hparams.hidden_size, train_steps=last)
-        shorter = {"learning_rate_schedule": "linear", "learning_rate": f"{highest:.2g}", **shorter}
-    changes = ",".join(f"{name}={value}" for name, value in shorter.items())
-    return (
-        f"hparam learning_rate_warmup_steps={warmup}: the warm-up of the learning rate is longer than half of the "
-        f"{last:,} updates, so that little is learnt; train for {2 * warmup:,} or more, or pass --hparams={changes}"
-    )
-
-
-def check_adapters(hparams: HParams, config: RunConfig) -> None:
-    """Checks that a new run can train adapters, if it does.
-
-    Raises:
-        UserError: it has no base, or an option that cannot be used with adapters.
-    """
-    if not hparams.lora_rank:
-        return
-    asked = f"hparam lora_rank={hparams.lora_rank}"
-    if not config.warm_start_from:
-        raise UserError(
-            f"{asked}: adapters change the weights of a trained model; name its run or checkpoint by --warm_start_from"
-        )
-    conflicts = {
-        f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
-        f"objective={hparams.objective}": hparams.objective != "likelihood",
-        "--warm_start_other_vocabulary": config.warm_start_other_vocabulary,
-        "--warm_start_optimizer": config.warm_start_optimizer,
-    }
-    if found := [name for name, is_given in conflicts.items() if is_given]:
-        raise UserError(
-            f"{asked}: {' and '.join(found)} cannot be used with adapters, which are trained by the likelihood on all "
-            f"weights of another run as they are; leave out one or the other"
-        )
 
 
 def check_engine_of_adapters(engine: EngineChoice) -> None:
@@ -124,33 +75,6 @@ def find_source(source: str) -> tuple[CheckpointStore, str]:
     return store, which
 
 
-def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_dir: str) -> None:
-    """Checks that the training split of one of a run's problems can be distilled into a folder.
-
-    Raises:
-        UserError: `distilled_data_dir` is empty or the folder of the data itself; no data; or a problem without inputs,
-            with class targets, or that is a variant of another.
-    """
-    if not distilled_data_dir:
-        raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
-    record = run.record.for_problem(problem)
-    if record.spec.inputs is None or record.spec.targets.kind != FeatureKind.TOKENS:
-        what = f"its targets are {record.spec.targets.kind}" if record.spec.inputs else "it has no inputs to decode"
-        raise UserError(f"distilling {problem}: {what}; distil a problem whose outputs a model writes for inputs")
-    declared = get_problem(problem, record.problem_options)
-    if declared.columns is not None:
-        stored = declared.stored.name
-        raise UserError(
-            f"distilling {problem}: it reads the data of {stored} with other sides; distil a run of {stored} itself"
-        )
-    folders = [data_folder(local_path(one), declared).resolve() for one in (data_dir, distilled_data_dir)]
-    if folders[0] == folders[1]:
-        raise UserError(
-            f"--distilled_data_dir={distilled_data_dir}: that is where the data lies that is distilled; name another"
-        )
-    open_run_data(run, data_dir, problem, TRAIN, verify=False)
-
-
 def select_problem(run: RunDir, name: str = "", language: str = "") -> str:
     """Returns the requested problem by its name in the run; raises UserError for another, or none of several.
 
@@ -203,24 +127,12 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
     for section, values in with_recorded_decisions(hparams, recorded, "").to_dict().items():
         others = [name for name in values if section != "decode" and getattr(changed, name) != values[name]]
         if others:
-            asked, found = getattr(changed, others[0]), values[others[0]]
+            requested, found = getattr(changed, others[0]), values[others[0]]
             raise UserError(
-                f"hparam {others[0]}={asked}: the run has {found}, and only hparams of decoding can still be changed; "
-                f"leave it out"
+                f"hparam {others[0]}={requested}: the run has {found}, and only hparams of decoding can still be "
+                f"changed; leave it out"
             )
     return hparams.replace(**{name: getattr(changed, name) for name in recorded["decode"]}).freeze()
-
-
-def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
-    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
-    sizes = hparams.problem_batch_sizes
-    if len(sizes) not in (1, len(problems)):
-        raise UserError(
-            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
-            f"one, or one for each"
-        )
-    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
-    return hparams.replace(batch_size=size or hparams.batch_size)
 
 
 def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:

@@ -9,21 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from t2t.checkpoints import architectures
 from t2t.checkpoints.adapters import AdapterBase, merge_base
-from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Checkpoint, fingerprint_of
+from t2t.checkpoints.compatibility import (
+    RowTransfer,
+    TransferReport,
+    architecture_differences,
+    architecture_state,
+    check_same_architecture,
+    check_same_meaning,
+    check_same_vocabularies,
+    compare_vocabularies,
+    counterparts,
+    require_exact,
+    require_some,
+)
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, check_same_seed
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import RowTransfer, TransferReport, require_exact, require_some
-from t2t.checkpoints.vocabularies import check_same_vocabularies, compare, counterparts
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
 from t2t.problems.base import declared_spec
 from t2t.runs.config import RunConfig
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder, shared_ids
@@ -84,24 +92,24 @@ def check_start(experiment: Experiment) -> None:
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    config, problems = experiment.config, problems_of(experiment.config)
+    config, problems = experiment.config, experiment.problems
     specs = tuple(spec for problem in problems if (spec := declared_spec(problem)) is not None)
-    if not config.warm_start_from or len(specs) < len(problems) or experiment.begun:
+    if not config.warm_start_from or len(specs) < len(problems) or experiment.resumed:
         return
     spec = specs[0] if len(specs) == 1 else ProblemSpec(name=config.problem, members=specs)
     store, which = find_source(config.warm_start_from)
-    asked = f"--warm_start_from={config.warm_start_from}"
-    _check_meaning(store.load(which, parts=()), experiment.model_class, experiment.hparams, spec, asked)
+    requested = f"--warm_start_from={config.warm_start_from}"
+    _check_meaning(store.load(which, parts=()), experiment.model_class, experiment.hparams, spec, requested)
 
 
 def _check_meaning(
-    checkpoint: Checkpoint, model_class: type[Any], hparams: HParams, spec: ProblemSpec, asked: str
+    checkpoint: Checkpoint, model_class: type[Any], hparams: HParams, spec: ProblemSpec, requested: str
 ) -> bool:
     """Calls `check_same_meaning` with what the model reads."""
     unread = {*model_class.unread_hparams(spec)}
     if not any(one.shared_vocabulary for one in spec.members or [spec]):
         unread.add("shared_embedding")
-    return architectures.check_same_meaning(checkpoint, hparams, unread, asked)
+    return check_same_meaning(checkpoint, hparams, unread, requested)
 
 
 def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
@@ -113,30 +121,30 @@ def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextE
         UserError: no such checkpoint, different vocabularies, hparams that give its weights another meaning, no weight
             that fits, or another optimizer's state.
     """
-    asked = f"--warm_start_from={config.warm_start_from}"
+    requested = f"--warm_start_from={config.warm_start_from}"
     store, which = find_source(config.warm_start_from)
     optimizer = (OPTIMIZER,) if config.warm_start_optimizer else ()
     checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
     vocabularies, is_shared = describe_encoders(encoders), step.model.hparams.shared_modalities
     reinitialized_features: tuple[str, ...] = ()
     if config.warm_start_other_vocabulary:
-        found = compare(checkpoint, vocabularies, is_shared)
+        found = compare_vocabularies(checkpoint, vocabularies, is_shared)
         reinitialized_features = tuple(name for name in vocabularies if name in found.differing or not found.where)
     else:
         remedy = ", or pass --warm_start_other_vocabulary to take the rows of the pieces that both have"
-        check_same_vocabularies(checkpoint, vocabularies, is_shared, folder, asked, remedy)
+        check_same_vocabularies(checkpoint, vocabularies, is_shared, folder, requested, remedy)
     theirs, left = checkpoint.weights, step.model.vocabulary_weights(reinitialized_features)
     weights = {path: array for path, array in theirs.items() if path not in left}
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
-    report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
-    base = _base_of(step, checkpoint, report, asked) if step.adapters else None
-    if not _check_meaning(checkpoint, type(step.model), step.model.hparams, step.model.spec, asked):
-        log.warning("%s: checkpoint %s does not say with which hparams it was trained", asked, checkpoint.name)
+    report = require_some(weights, places, f"{requested}: checkpoint {checkpoint.name}")
+    base = _base_of(step, checkpoint, report, requested) if step.adapters else None
+    if not _check_meaning(checkpoint, type(step.model), step.model.hparams, step.model.spec, requested):
+        log.warning("%s: checkpoint %s does not say with which hparams it was trained", requested, checkpoint.name)
     rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
     if config.warm_start_optimizer:
-        slots, updates = _slots_of(step, slots_of_weights(step), checkpoint, report, rows, asked)
+        slots, updates = _slots_of(step, slots_of_weights(step), checkpoint, report, rows, requested)
     assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
     for mean, variable in zip(step.ema, step.trained, strict=False):
         mean.assign(variable.value)
@@ -149,20 +157,20 @@ def warm_start(step: UpdateStep, config: RunConfig, encoders: Mapping[str, TextE
     return WarmStart(checkpoint, report, reinitialized_features, rows, reinitialized, updates, base)
 
 
-def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, asked: str) -> AdapterBase:
+def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, requested: str) -> AdapterBase:
     """Returns a checkpoint as the base of a run's adapters.
 
     Raises:
         UserError: a weight of the model is not in it, or it was trained in a model that computes something else.
     """
     assert step.adapters is not None, "the run trains adapters"
-    ours = architectures.to_state("", step.model.hparams)[ARCHITECTURE]
+    ours = architecture_state("", step.model.hparams)[ARCHITECTURE]
     ours.pop("model")  # the weights are compared instead
-    if wrong := [*report.differences(), *architectures.differences(checkpoint, ours)]:
+    if wrong := [*report.differences(), *architecture_differences(checkpoint, ours)]:
         raise UserError(
-            f"{asked}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and checkpoint "
-            f"{checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "
-            f"trained with"
+            f"{requested}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and "
+            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary "
+            f"that it was trained with"
         )
     return AdapterBase.from_checkpoint(checkpoint, step.adapters.scale)
 
@@ -214,7 +222,7 @@ def _slots_of(
     checkpoint: Checkpoint,
     report: TransferReport,
     rows: Mapping[str, RowTransfer],
-    asked: str,
+    requested: str,
 ) -> tuple[dict[str, tuple[Any, np.ndarray]], int]:
     """Returns name -> (slot, value) for the weights and rows that are taken, and the number of updates.
 
@@ -228,8 +236,9 @@ def _slots_of(
     if iterations not in theirs:
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
         raise UserError(
-            f"{asked} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of {' '.join(kinds) or 'no'} "
-            f"optimizer, the run's is {step.optimizer.name}; leave it out to begin with empty slots"
+            f"{requested} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of "
+            f"{' '.join(kinds) or 'no'} optimizer, the run's is {step.optimizer.name}; leave it out to begin "
+            f"with empty slots"
         )
     found: dict[str, tuple[Any, np.ndarray]] = {}
     for path, slots in own.items():
@@ -269,21 +278,21 @@ def restore_latest(
     return checkpoint.step, place, base
 
 
-def check_same_start(run: RunDir, asked: str) -> None:
-    """Raises UserError if the warm start `asked` is not the one of the resumed run; else logs that it is ignored."""
-    begun = run.record.warm_start
-    if not asked:
+def check_same_start(run: RunDir, requested: str) -> None:
+    """Raises UserError if the warm start `requested` is not that of the resumed run; else logs that it is ignored."""
+    start = run.record.warm_start
+    if not requested:
         return
-    path = to_record(local_path(asked))
-    if not begun or not (path == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
-        what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
+    path = to_record(local_path(requested))
+    if not start or not (path == start["from"] or _has_fingerprint(requested, start.get("fingerprint"))):
+        what = f"from {start['from']} (update {start['step']})" if start else "without one"
         raise UserError(
-            f"--warm_start_from={asked}: the run in {run.path} began {what}; "
+            f"--warm_start_from={requested}: the run in {run.path} began {what}; "
             f"leave it out to resume the run, or use another --output_dir"
         )
     log.info(
         "--warm_start_from=%s: the run in %s has begun with its update %d already; the flag is ignored",
-        asked, run.path, begun["step"],
+        requested, run.path, start["step"],
     )  # fmt: skip
 
 

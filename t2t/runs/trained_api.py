@@ -10,12 +10,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UserError
-from t2t.files.paths import local_path
+from t2t.files.paths import StrPath, local_path
 from t2t.formats.exporter import check_request
 from t2t.inference.engine_choice import EngineChoice
-from t2t.runs.api import StrPath
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
-from t2t.runs.shortlist_options import ShortlistOptions
+from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
@@ -100,7 +99,7 @@ def load(
         base = load_one(folders[0], choice).with_languages(*languages)
         translator = base.translator()
         if adapter_runs:
-            from t2t.runs.adapting import load_adapters
+            from t2t.runs.loading import load_adapters
 
             plugins = as_path("t2t_usr_dir", t2t_usr_dir) or None
             runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
@@ -112,7 +111,7 @@ def load(
         return translator
     if adapter_runs:
         raise UserError("--adapters: they change the weights of one run, and --output_dir names several; name one")
-    from t2t.runs.ensembles import load_ensemble
+    from t2t.runs.loading import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
     check_own_checkpoints([RunDir.open(_run_folder(one)) for one in folders], _checkpoint_name(checkpoint))
@@ -203,7 +202,7 @@ def learn_shortlist(
         data_dir: folder of generated data that the run was trained on.
         t2t_usr_dir: see `load`.
         problem: see `load`.
-        options: fields of `t2t.runs.shortlist_options.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
+        options: fields of `t2t.runs.config.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
 
     Returns:
         the report. On the dev split, `candidates` is the mean number of candidate pieces for an input, and `coverage`
@@ -271,7 +270,8 @@ def distill(
         MachineError: the data cannot be written.
     """
     from t2t.checkpoints.run_dir import RunDir
-    from t2t.runs.run_checks import check_distillation, select_problem
+    from t2t.runs.distilling import check_distillation, distill_run
+    from t2t.runs.run_checks import select_problem
 
     target, source = as_path("distilled_data_dir", distilled_data_dir), as_path("data_dir", data_dir)
     count = as_integer("n_best", n_best, 1)
@@ -281,8 +281,6 @@ def distill(
     run = RunDir.open(_run_folder(output_dir))
     name = select_problem(run, as_text("problem", problem))
     check_distillation(run, name, source, target)  # before TensorFlow is loaded
-    from t2t.runs.distilling import distill_run
-
     loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, name, as_overrides(hparams), devices, choice)
     manifest = distill_run(loaded, source, target, count)
     return {split: found.examples for split, found in manifest.splits.items()}

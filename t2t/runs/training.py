@@ -6,35 +6,31 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import keras
 
 from t2t.backends.choice import backend
 from t2t.backends.cluster import ALONE, Cluster
-from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.adapters import AdapterBase
+from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.mixture import WorkerBatches
-from t2t.data.prefetch import Prefetch
+from t2t.data.reading.mixture import WorkerBatches
+from t2t.data.reading.prefetch import Prefetch
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
-from t2t.layers.adapters import Adapters
-from t2t.models.base import all_weights_exist, create_model
+from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
-from t2t.runs.best_average import average_best
-from t2t.runs.data import OpenData
-from t2t.runs.decisions import begun_hparams, compilation_line, decide
-from t2t.runs.experiment import Experiment, check_same_beginning
-from t2t.runs.first_call import check_first_call
+from t2t.runs.data import encoders_of, spec_of
+from t2t.runs.decisions import check_adapters, compilation_line, decide, recorded_hparams
+from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
+from t2t.runs.model_check import check_first_call
 from t2t.runs.objectives import build_objective
-from t2t.runs.parts import batches_of, build_parts, micro_batches_of, schedule_of
-from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
-from t2t.runs.run_checks import check_adapters
-from t2t.runs.run_evaluator import RunEvaluator
+from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
+from t2t.runs.trained_problems import batches_of, build_parts, micro_batches_of, schedule_of
 from t2t.training.callbacks.checkpoints import BestTracker, CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
@@ -52,69 +48,53 @@ log = logging.getLogger("t2t")
 
 
 class TrainingRun:
-    """A model under training; `fit` trains it."""
+    """A model under training; `fit` trains it.
 
-    def __init__(self, experiment: Experiment, data: Sequence[OpenData], cluster: Cluster = ALONE):
-        self.experiment, self.config, self.data = experiment, experiment.config, data
-        self.begun: RunDir | None = None
+    Args:
+        experiment: whose data is compared with its checksums now.
+        cluster: the processes that train together.
+
+    Raises:
+        UserError: a model that does not fit the set or the problem, or missing, different or damaged data.
+    """
+
+    def __init__(self, experiment: Experiment, cluster: Cluster = ALONE):
+        self.experiment, self.config = experiment, experiment.config
+        self.resumed: RunDir | None = None
         """The run that is resumed, once `fit` holds its lock."""
         self.warm_start: dict[str, Any] = {}
+        self.base: AdapterBase | None = None
+        experiment.model_class  # noqa: B018 - errors in it are raised before the devices start
         engine = backend()
         self.devices = engine.devices(*self.config.devices(cluster))
+        # Workers wait for each other here, and thus until the chief has generated the data.
         self.workers = engine.workers(self.devices, cluster)
-        self.hparams = hparams = decide(
-            experiment.hparams,
-            experiment.model_class,
-            data,
-            compiles=self.devices.are_gpus or engine.always_compiles,
-            bfloat16=engine.multiplies_bfloat16(),
-            begun=begun_hparams(experiment.run, self.workers),
-            overrides=self.config.hparams,
-        )
+        with self.workers.guard():
+            self.data = experiment.data
+            for one in self.data:
+                one.verify()
+            self.hparams = decide(
+                experiment.hparams,
+                experiment.model_class,
+                self.data,
+                compiles=self.devices.are_gpus or engine.always_compiles,
+                bfloat16=engine.multiplies_bfloat16(),
+                recorded=recorded_hparams(experiment.run, self.workers),
+                overrides=self.config.hparams,
+            )
+            self._build_model()
+            self._plan_updates()
+
+    def _build_model(self) -> None:
+        hparams, engine = self.hparams, backend()
         keras.utils.set_random_seed(self.config.random_seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
-            self.model = create_model(experiment.model_class, hparams, spec_of(data), policy)
+            self.model = create_model(self.experiment.model_class, hparams, spec_of(self.data), policy)
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
-        self.step = self._build_step(optimizer, adapters)
-        self.base: AdapterBase | None = None
-        micro_batches = micro_batches_of(hparams, self.step.replicas)
-        per_update = micro_batches * self.step.replicas
-        self.parts = build_parts(self.model, data, hparams, self.config, per_update, is_new=experiment.run is None)
-        self.schedule = schedule_of(self.parts, hparams, self.config.random_seed)
-        batches = batches_of(self.parts, self.schedule, per_update)
-        self.batches = batches if cluster is ALONE else WorkerBatches(batches, self.step.replicas, self.step.own)
-        self.plan = Plan(
-            train_steps=hparams.train_steps,
-            micro_batches=micro_batches,
-            rate=functools.partial(
-                learning_rate, hparams, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
-            ),
-            log_every=self.config.log_step_count_steps,
-            problem_of=lambda update: self.parts[self.schedule(update)].name,
-        )
-
-    @classmethod
-    def prepare(cls, experiment: Experiment, cluster: Cluster = ALONE) -> Self:
-        """Imports the model, and compares the data with its checksums.
-
-        Raises:
-            UserError: a model that does not fit the set or the problem, or missing, different or damaged data.
-        """
-        experiment.model_class  # noqa: B018 - errors in it are raised now
-        engine = backend()
-        # Workers wait for each other here, and thus until the chief has generated the data.
-        devices = engine.devices(*experiment.config.devices(cluster))
-        with engine.workers(devices, cluster).guard():
-            for one in experiment.data:
-                one.verify()
-            return cls(experiment, experiment.data, cluster)
-
-    def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
-        hparams = self.hparams
-        return UpdateStep(
+        self.step = UpdateStep(
             self.model,
             optimizer,
             self.devices,
@@ -128,6 +108,24 @@ class TrainingRun:
             xla=hparams.xla == "on",
             objective=build_objective(self.model, self.data, hparams, self.config.random_seed),
             adapters=adapters,
+        )
+
+    def _plan_updates(self) -> None:
+        """Chooses the problem and the batches of each update."""
+        hparams, step = self.hparams, self.step
+        micro_batches = micro_batches_of(hparams, step.replicas)
+        per_update = micro_batches * step.replicas
+        is_new = self.experiment.run is None
+        self.parts = build_parts(self.model, self.data, hparams, self.config, per_update, is_new=is_new)
+        self.schedule = schedule_of(self.parts, hparams, self.config.random_seed)
+        batches = batches_of(self.parts, self.schedule, per_update)
+        self.batches = WorkerBatches(batches, step.replicas, step.own) if self.workers.are_several else batches
+        self.plan = Plan(
+            train_steps=hparams.train_steps,
+            micro_batches=micro_batches,
+            rate=functools.partial(learning_rate, hparams),
+            log_every=self.config.log_step_count_steps,
+            problem_of=lambda update: self.parts[self.schedule(update)].name,
         )
 
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
@@ -153,7 +151,9 @@ class TrainingRun:
                 self._check_run(folder)
             self.workers.check_same(self._shared())
             trainer = self._open_trainer(store, stack)
-            evaluator = self._build_evaluator()
+            evaluator = None
+            if self.config.evaluates:
+                evaluator = RunEvaluator(self.parts, self.config.eval_steps, self.hparams.best_metric, self._sharing())
             if is_chief:
                 self._log_progress(folder, trainer.update)
             if trainer.update < self.plan.train_steps:
@@ -170,7 +170,9 @@ class TrainingRun:
             if received or evaluator is None or self.config.keep_best_checkpoints == 1:
                 return received
             signals.take_over()
-            self._average_best(store, evaluator, signals)
+            # Resuming the run repeats this if a signal stops it.
+            with contextlib.suppress(StopRequestedError), self._interruptible(signals):
+                average_best(store, self.step, evaluator, self.workers)
             return self._report_signal(trainer.update, signals.received or 0)
 
     def _open_trainer(self, store: CheckpointStore, stack: contextlib.ExitStack) -> Trainer:
@@ -185,11 +187,6 @@ class TrainingRun:
         batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
         return Trainer(self.step, batches, data_state, self.plan, update)
 
-    def _build_evaluator(self) -> RunEvaluator | None:
-        if not self.config.evaluates:
-            return None
-        return RunEvaluator(self.parts, self.config.eval_steps, self.hparams.best_metric, self._sharing())
-
     def _train(self, trainer: Trainer, store: CheckpointStore, callbacks: list[keras.callbacks.Callback]) -> None:
         """Trains to the last update or a signal; adds the last good checkpoint to the message of a DivergedError."""
         try:
@@ -198,11 +195,6 @@ class TrainingRun:
             latest = store.latest()
             good = "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
             raise DivergedError(f"{error}; {good}") from error
-
-    def _average_best(self, store: CheckpointStore, evaluator: RunEvaluator, signals: StopOnSignal) -> None:
-        """Saves and evaluates the mean of the best checkpoints; resuming the run repeats this if a signal stops it."""
-        with contextlib.suppress(StopRequestedError), self._interruptible(signals):
-            average_best(store, self.step, evaluator, self.workers)
 
     def _interruptible(self, signals: StopOnSignal) -> contextlib.AbstractContextManager:
         """Returns a context in which a signal aborts an evaluation; with several workers, all must finish it."""
@@ -215,12 +207,12 @@ class TrainingRun:
         run = RunDir.open(folder)  # read again: another process may have trained here until it released the lock
         check_same_beginning(run, self.config.warm_start_from)
         log_settings(run, self.config)
-        if run.has_begun:
+        if run.can_resume:
             run.check_same(self.record(), changeable_fields(run.record, self.data))
             check_same_start(run, self.config.warm_start_from)
             warn_changed_train_steps(run, self.hparams)
             self.step.updates_before = run.record.warm_start.get("optimizer_updates", 0)
-            self.begun = run
+            self.resumed = run
 
     def _shared(self) -> dict[str, Any]:
         """Returns the values that must be the same on all workers, by their names in error messages."""
@@ -270,10 +262,10 @@ class TrainingRun:
             return update, state
         check_adapters(self.hparams, self.config)
         if self.config.warm_start_from:
-            begun = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
-            self.base = begun.base
-            self.warm_start = begun.record(self.config.warm_start_from)
-            for line in begun.lines():
+            start = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
+            self.base = start.base
+            self.warm_start = start.record(self.config.warm_start_from)
+            for line in start.lines():
                 log.info(line)
         return 0, {}
 
@@ -287,16 +279,9 @@ class TrainingRun:
         elif update:
             log.info("resuming %s after update %d, going to update %d", folder, update, last)
 
-    def _open_run(self) -> RunDir:
-        """Creates the run directory, or records the changes of a resumed run."""
-        if self.begun is None:
-            return RunDir.create(self.config.output_folder, self.record(), encoders_of(self.data))
-        self.begun.resume(self.record(), changeable_fields(self.begun.record, self.data))
-        return self.begun
-
     def record(self) -> RunRecord:
         """Returns the record of the run directory."""
-        return record_of(self.experiment, self.hparams, self.data, self.warm_start)
+        return self.experiment.record(self.hparams, self.data, self.warm_start)
 
     def _all_callbacks(
         self,
@@ -326,13 +311,17 @@ class TrainingRun:
         hooks: CallEpochHooks,
     ) -> list[keras.callbacks.Callback]:
         """Opens the run directory; returns the callbacks that write to it, and last the `hooks` of the caller's."""
-        config, run = self.config, self._open_run()
+        config, run = self.config, self.resumed
+        if run is None:
+            run = RunDir.create(config.output_folder, self.record(), encoders_of(self.data))
+        else:  # records what has changed
+            run.resume(self.record(), changeable_fields(run.record, self.data))
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
         state = {
             "seed": config.random_seed,
-            **vocabularies.to_state(run.record.vocabularies),
-            **architectures.to_state(run.record.model, self.model.hparams),
+            **vocabularies_state(run.record.vocabularies),
+            **architecture_state(run.record.model, self.model.hparams),
             **(self.base.to_state() if self.base else {}),
         }
         keep_max = config.keep_checkpoint_max

@@ -13,7 +13,7 @@ from typing import Any
 
 from keras import ops
 
-from t2t.layers.beams import gather_beams
+from t2t.layers.tensors import gather_beams
 from t2t.search.constraints.finite_automaton import PhraseEdges
 from t2t.search.result import NO_HYPOTHESIS, exists
 from t2t.search.step import NextToken, best_log_probs

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.layers.attention_record import Record, looks_at_source, recorded_attention
-from t2t.layers.beams import reorder_rows
+from t2t.layers.mode import Record, in_mode
+from t2t.layers.scores import looks_at_source
+from t2t.layers.tensors import reorder_rows
 from t2t.search.state import repeat_for_beams
 from t2t.search.step import StepFn
 
@@ -42,7 +43,8 @@ def covering(step_fn: StepFn, beta: float) -> StepFn:
     """
 
     def step(ids_N: Any, position: Any, covered: CoveredState) -> tuple[Any, CoveredState]:
-        with recorded_attention() as record:
+        record: Record = {}
+        with in_mode(record=record):
             found, state = step_fn(ids_N, position, covered.state)
         coverage_NS = covered.coverage + _source_attention(record, beta)
         return found._replace(coverage=beta * log_coverage(coverage_NS)), CoveredState(state, coverage_NS)

@@ -6,7 +6,7 @@ Legend: B sentences, K hypotheses of each, V vocabulary.
 from collections.abc import Callable
 from typing import Any
 
-from t2t.layers.beams import reorder_rows
+from t2t.layers.tensors import reorder_rows
 from t2t.search.beam_search import BeamSearch
 from t2t.search.constraints.automaton import Automaton
 from t2t.search.constraints.constraint import constraint_of

@@ -48,7 +48,7 @@ StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
   same. So do shapes, except axes of unknown size in the graph, which may grow.
 - next: a `NextToken`, or only its log-probabilities (N, V) float, at most 0; -inf forbids a token.
 
-Beam search copies the state at every step to reorder it (see `t2t.layers.beams.reorder_rows`). What is the same for all
+Beam search copies the state at every step to reorder it (see `reorder_rows`). What is the same for all
 rows of a sentence (projected encoder keys and values, masks) belongs in the closure of `step_fn` instead. Finished
 rows are still passed in; their results are ignored.
 """

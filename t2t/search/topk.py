@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.layers.beams import gather_beams
+from t2t.layers.tensors import gather_beams
 
 WIDE = 1024
 """Rows of at least so many values are sorted by blocks."""

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from t2t.errors import MachineError, UnknownNameError, UserError, one_line
 from t2t.inference.hypothesis import STOP, Hypothesis
 from t2t.serving.models import Answer, ContextLengthError, FullError, PartialAnswer, RefusedError, ServedModel
-from t2t.serving.requests import SIGNATURE, ChatRequest, CompletionRequest, RequestError
+from t2t.serving.requests import SIGNATURE, ChatRequest, CompletionRequest
 
 log = logging.getLogger("t2t")
 
@@ -32,8 +32,6 @@ DONE = "[DONE]"
 """The last event of OpenAI's streams."""
 RETRY_S = 1
 """Value of the Retry-After header, in seconds."""
-_PARAM = re.compile(r"(?:the request: )?'?([a-z_]+)(?:['=:]|(?= (?:['\"\[{0-9-]|True|False)))")
-"""What a message begins with: the name of a field of the request, if it is about one."""
 _PARAM_NAMES = {"n_best": "n", "sampling_temperature": "temperature", "sampling_top_p": "top_p"}
 """OpenAI's names of fields."""
 _LOG_CHARS = 300
@@ -85,7 +83,7 @@ def error_response(path: str, error: Exception) -> JSONResponse:
         headers = {"Retry-After": str(RETRY_S)} if isinstance(error, FullError) else None
     elif isinstance(error, UserError | MachineError):
         status = 503 if isinstance(error, MachineError) else 404 if isinstance(error, UnknownNameError) else 400
-        message = one_line(error)
+        message = one_line(error.message(error.option))
     else:
         status, message = 500, f"internal error ({type(error).__name__}); the log of the server has the details"
     return JSONResponse(to_json(_error(path, status, message, error)), status, headers=headers)
@@ -97,10 +95,9 @@ def _error(path: str, status: int, message: str, error: Exception) -> Error | Op
     param = code = None
     if isinstance(error, ContextLengthError):
         code = CONTEXT_LENGTH
-    elif isinstance(error, RequestError):
-        param = error.param
-    elif 400 <= status < 500 and (found := _PARAM.match(message)):
-        param = _PARAM_NAMES.get(found[1], found[1])
+    elif isinstance(error, UserError) and (name := error.option or error.hparam):
+        field = re.split(r"[.\[]", name)[0]  # messages[0].content is in messages
+        param = _PARAM_NAMES.get(field, field)
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
     return OpenAIError(error=OpenAIErrorFacts(message=message, type=kind, param=param, code=code))
 

@@ -169,9 +169,10 @@ class ServingEngine:
         """
         if len(query.texts) > 1:
             raise RequestError(
-                f"stream: {len(query.texts)} texts are asked for, and one is written at a time; send one, or ask "
-                f"without stream", "stream",
-            )  # fmt: skip
+                f"{len(query.texts)} texts are asked for, and one is written at a time",
+                "send one, or ask without stream",
+                option="stream",
+            )
         with self._use(model) as model:
             (question,) = await self._questions(model, query)
             if not model.can_stream:

@@ -26,7 +26,7 @@ from t2t.formats.saved_model.served import CUT_INPUTS, CUT_OUTPUTS, INPUT_LENGTH
 from t2t.inference.translator import Hypothesis
 from t2t.search.result import exists
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel, count_written
-from t2t.serving.requests import Query
+from t2t.serving.requests import Query, RequestError
 
 
 class ServedExport(ServedModel):
@@ -83,9 +83,11 @@ class ServedExport(ServedModel):
         """
         n_best = query.n_best or self.n_best
         if n_best > self._most:
-            raise UserError(
-                f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
-                f"with --n_best={n_best}"
+            raise RequestError(
+                f"{self._folder} was exported with {self._most}",
+                f"ask for as many, or export the run with --n_best={n_best}",
+                option="n_best",
+                value=n_best,
             )
         fixed = [*self._changes(query), *([] if query.most_tokens is None else ["max_tokens"])]
         fixed += [] if query.terms is None else ["constraints"]

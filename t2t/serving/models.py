@@ -23,7 +23,7 @@ from t2t.inference.rows import cut_row
 from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
 from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
-from t2t.serving.requests import FIELDS, Query
+from t2t.serving.requests import FIELDS, Query, RequestError
 from t2t.specs.constants import EOS_ID
 
 log = logging.getLogger("t2t")
@@ -571,18 +571,24 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
     settings, hparams = translator.settings(n_best, **changes)
     if not translator.facts.autoregressive:
         if changes:
-            raise UserError(f"{next(iter(changes))}: the model answers at once and searches nothing; leave it out")
+            raise RequestError(
+                "the model answers at once and searches nothing", "leave it out", option=next(iter(changes))
+            )
         return settings
     if settings.rows_per_sentence > most_rows:
         name = "beam_size" if settings.uses_beam_search else "n_best"
-        raise UserError(
-            f"{name}={settings.rows_per_sentence}: the server searches at most {most_rows} for a text; ask for "
-            f"that, or start it with a larger --request_beam"
+        raise RequestError(
+            f"the server searches at most {most_rows} for a text",
+            "ask for that, or start it with a larger --request_beam",
+            option=name,
+            value=settings.rows_per_sentence,
         )
     if hparams.extra_length > translator.hparams.extra_length:
-        raise UserError(
-            f"extra_length={hparams.extra_length}: the server allows at most {translator.hparams.extra_length}; ask "
-            f"for that, or start it with a larger --decode_extra_length"
+        raise RequestError(
+            f"the server allows at most {translator.hparams.extra_length}",
+            "ask for that, or start it with a larger --decode_extra_length",
+            option="extra_length",
+            value=hparams.extra_length,
         )
     check_read(hparams, changes)
     return settings
@@ -596,7 +602,7 @@ def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], 
             model is not autoregressive.
     """
     if not translator.facts.autoregressive:
-        raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")
+        raise RequestError("the model answers at once and writes no tokens", "leave it out", option="max_tokens")
     if translator.is_blank(text):
         return {}
     (ids,) = translator.encode([text])
@@ -605,8 +611,10 @@ def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], 
         behind = 1 + len(translator.problem.languages.marks().input_end)
         free = min(len(ids), translator.longest_input) + behind
     if most < free:
-        raise UserError(
-            f"max_tokens={most}: an output may be as long as its input, here {free} tokens, end of sequence included; "
-            f"ask for that or more, or leave it out"
+        raise RequestError(
+            f"an output may be as long as its input, here {free} tokens, end of sequence included",
+            "ask for that or more, or leave it out",
+            option="max_tokens",
+            value=most,
         )
     return {"extra_length": min(most - free, changes.get("extra_length", translator.hparams.extra_length))}

@@ -34,16 +34,9 @@ Form = TypeVar("Form")
 
 
 class RequestError(UserError):
-    """A mistake in a request. The second argument, if any, is the name of the field."""
+    """A mistake in a request; the option is the field of the body."""
 
-    def __str__(self) -> str:
-        """Returns the message."""
-        return str(self.args[0])
-
-    @property
-    def param(self) -> str | None:
-        """The field that the mistake is in, as OpenAI names it; None if it is in none."""
-        return self.args[1] if len(self.args) > 1 else None
+    dashes = ""
 
 
 # === Decoding ===
@@ -54,9 +47,9 @@ def decode(body: bytes, form: type[Form]) -> Form:
     try:
         data = json.loads(body)  # not msgspec, which refuses half of a surrogate pair
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the body is no JSON: {error}; send an object") from None
+        raise RequestError(f"the body is no JSON: {error}", "send an object") from None
     if not isinstance(data, dict):
-        raise RequestError(f"the body is a JSON {type(data).__name__}; send an object")
+        raise RequestError(f"the body is a JSON {type(data).__name__}", "send an object")
     return convert(data, form)
 
 
@@ -77,7 +70,7 @@ def convert(data: Any, form: type[Form], name: str = "", *, strict: bool = True)
     except msgspec.ValidationError as error:
         raise _error_of(str(error), data, form, name) from None
     except UnicodeEncodeError:
-        raise RequestError(f"{name or 'the body'}: a name of a field is no valid Unicode; leave it out") from None
+        raise RequestError(f"{name or 'the body'}: a name of a field is no valid Unicode", "leave it out") from None
 
 
 def _error_of(reason: str, data: Any, form: Any, name: str) -> RequestError:
@@ -85,20 +78,21 @@ def _error_of(reason: str, data: Any, form: Any, name: str) -> RequestError:
     said, _, path = reason.partition(" - at `$")
     path = (name + path.rstrip("`")).lstrip(".")
     if found := re.fullmatch("Object contains unknown field `(.*)`", said, re.S):
-        known = (
-            f"; there are {', '.join(form.__struct_fields__)}"
-            if path == name and hasattr(form, "__struct_fields__")
-            else ""
+        known = getattr(form, "__struct_fields__", ()) if path == name else ()
+        option = f"{found[1]:.60}"
+        return RequestError(
+            f"it is no part of {path or 'a request'}",
+            f"send any of {', '.join(known)}" if known else "leave it out",
+            option=option if option.isprintable() else repr(option),
         )
-        return RequestError(f"{found[1]!r:.60} is no part of {path or 'a request'}{known}", found[1][:60])
     if found := re.fullmatch("Object missing required field `(.*)`", said):
         path = ".".join(filter(None, (path, found[1])))
-        return RequestError(f"{path}: it is missing; give it", _field(path))
+        return RequestError("it is missing", "give it", option=path)
     value = _value_at(data, path.removeprefix(name).lstrip("."))
     said = re.sub("`", "", said[0].lower() + said[1:]).replace(" | ", " or ")
     if said.startswith("invalid enum value"):
         said = f"expected one of {', '.join(map(str, _choices(form, _field(path))))}"
-    return RequestError(f"{path}={value!r:.60}: {said}; give that or leave it out", _field(path))
+    return RequestError(said, "give that or leave it out", option=path, value=f"{value!r:.60}")
 
 
 def _field(path: str) -> str:
@@ -298,7 +292,7 @@ class PredictRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             name, rows = "inputs", self.inputs.text if isinstance(self.inputs, Column) else self.inputs
         else:
             raise RequestError(
-                'a predict request has either "instances", row by row, or "inputs", by columns; send one'
+                'a predict request has either "instances", row by row, or "inputs", by columns', "send one"
             )
         return Query(texts=[_unpacked(row, name) for row in rows], truncate=self.truncate)
 
@@ -312,14 +306,14 @@ def _unpacked(row: str | Packed | Row, name: str) -> str:
     given: Any = row
     if isinstance(row, Row):
         if (row.text is UNSET) == (row.b64 is UNSET):
-            raise RequestError(f'{name}: a row is a text, or an object with "text" or "b64"; send that', name)
+            raise RequestError('a row is a text, or an object with "text" or "b64"', "send that", option=name)
         given = row if row.text is UNSET else row.text
     if isinstance(given, str):
         return _clean(given)
     try:
         return _clean(base64.b64decode(given.b64, validate=True).decode(errors="replace"))
     except ValueError as error:
-        raise RequestError(f"{name}: b64 is no base64 ({error}); send that, or the text itself", name) from None
+        raise RequestError(f"b64 is no base64 ({error})", "send that, or the text itself", option=name) from None
 
 
 # === OpenAI's interface ===
@@ -400,9 +394,7 @@ class _OpenAIRequest(_TextRequest, kw_only=True):
         changes = self.changes
         if self.wants_logprobs:
             if self.stream:
-                raise RequestError(
-                    "logprobs: there are none while an output is written; ask without stream", "logprobs"
-                )
+                raise RequestError("there are none while an output is written", "ask without stream", option="logprobs")
             changes["token_scores"] = True
         if self.temperature is not None and self.temperature < LEAST_TEMPERATURE:
             changes.setdefault("decode_method", GREEDY)
@@ -437,7 +429,9 @@ class CompletionRequest(_OpenAIRequest, kw_only=True):
     def wants_logprobs(self) -> bool:
         """Whether log-probabilities of the tokens written are asked for; raises RequestError for those of others."""
         if self.logprobs is True or self.logprobs:
-            raise RequestError(f"logprobs={self.logprobs}: there are those of the tokens written, by 0", "logprobs")
+            raise RequestError(
+                "there are those of the tokens written", "ask for 0", option="logprobs", value=self.logprobs
+            )
         return self.logprobs == 0 and self.logprobs is not False
 
     @property
@@ -479,10 +473,11 @@ class ChatRequest(_OpenAIRequest, kw_only=True):
         contents = [one.content for one in self.messages if one.role == "user"]
         content = contents[-1] if contents else None
         if content is None:
-            raise RequestError("messages: none of the user has a content; send one, the last is answered", "messages")
+            raise RequestError("none of the user has a content", "send one, the last is answered", option="messages")
         if isinstance(content, list):
             if not all(part.type == "text" and part.text is not None for part in content):
-                raise RequestError("messages: a content of several parts has parts of type text alone; send those",
-                                   "messages")  # fmt: skip
+                raise RequestError(
+                    "a content of several parts has parts of type text alone", "send those", option="messages"
+                )
             content = "".join(part.text or "" for part in content)
         return self._query([content], [self.max_tokens, self.max_completion_tokens])

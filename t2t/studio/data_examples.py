@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t.data.batching import Batch
-from t2t.data.lengths import lengths_of
+from t2t.data.reading.batching import Batch
+from t2t.data.reading.reader import lengths_of
 from t2t.problems.base import feature_of
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource
 from t2t.inference.translator import Translator
 from t2t.studio.figures import figure_of
 from t2t.studio.page import figures_page

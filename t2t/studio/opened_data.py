@@ -5,13 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.eval_batches import EvalBatches
 from t2t.data.manifest import MANIFEST_NAME
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.runs.data import OpenData, check_split
 from t2t.runs.run_checks import select_problem
-from t2t.runs.split_batches import batches_of_run
+from t2t.runs.trained_problems import batches_of_run
 from t2t.studio.split_data import SplitData
 
 MOST_OPEN = 4

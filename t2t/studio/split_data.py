@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t2t.data.eval_batches import EvalBatches
 from t2t.data.manifest import SplitRecord
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData

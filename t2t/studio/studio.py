@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from t2t.checkpoints.names import BEST, LATEST
+from t2t.checkpoints.layout import BEST, LATEST
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t2t.metrics.base import check_lines
-from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.paired import PairedScore, paired_bootstrap
-from t2t.metrics.sentence_bleu import SentenceBleu
-from t2t.metrics.text import SACREBLEU_METRICS, bleu, sacrebleu_metric
+from t2t.metrics.text import SACREBLEU_METRICS, SentenceBleu, bleu, bleu_tokenizer, sacrebleu_metric
 from t2t.studio.word_changes import word_changes
 
 LENGTHS = (10, 20, 30, 40)

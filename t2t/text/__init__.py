@@ -1,44 +1,6 @@
-"""Vocabularies: strings to ids and back; one file for each kind."""
+"""Vocabularies: strings to ids and back. `encoder` has their base class; `register_vocabulary` registers a kind.
 
-from t2t.errors import UnknownNameError, did_you_mean
-from t2t.text.bpe import BpeEncoder
-from t2t.text.byte import ByteEncoder
-from t2t.text.encoder import TextEncoder
-from t2t.text.label import LabelEncoder
-from t2t.text.piece_table import PieceTableEncoder
-from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
-from t2t.text.word_list import WordListEncoder
-
-ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
-    encoder.kind: encoder
-    for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder, SubwordEncoder, WordListEncoder)
-}
-"""Kinds of vocabularies that can be learnt from text, by name."""
-_STORED_CLASSES: dict[str, type[TextEncoder]] = {
-    **ENCODER_CLASSES, **{encoder.kind: encoder for encoder in (LabelEncoder, PieceTableEncoder, BpeEncoder)}
-}  # fmt: skip
-
-
-def encoder_class(kind: str) -> type[TextEncoder]:
-    """Returns the class of a kind of vocabulary.
-
-    Raises:
-        UnknownNameError: no such kind.
-    """
-    if kind not in ENCODER_CLASSES:
-        raise UnknownNameError(
-            f"vocabulary kind {kind!r} does not exist; {did_you_mean(kind, ENCODER_CLASSES)}"
-            f"use one of {', '.join(ENCODER_CLASSES)}"
-        )
-    return ENCODER_CLASSES[kind]
-
-
-def stored_class(kind: str) -> type[TextEncoder]:
-    """Returns the class of a kind of vocabulary in a file, which may also be one that comes with data or a model.
-
-    Raises:
-        UnknownNameError: no such kind.
-    """
-    return _STORED_CLASSES.get(kind) or encoder_class(kind)
+`sentencepiece`, `subword` (learned by `subword_build`), `words`, `byte` and `label` have the kinds, `imported` those
+that come with models of other toolkits. `vocabulary_files` has their files, `sample` the text that they are
+learned from.
+"""

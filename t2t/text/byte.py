@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from typing import Self
 
 from t2t.errors import UserError
+from t2t.registry import register_vocabulary
 from t2t.text.encoder import TextEncoder
 
 _RESERVED = ("<pad>", "</s>")
 _CONTENT = b"bytes: id = byte + 2; 0 is padding, 1 is end of sequence\n"
 
 
+@register_vocabulary
 class ByteEncoder(TextEncoder):
     """Bytes shifted past padding and end of sequence: id = byte + 2, as Tensor2Tensor has it."""
 

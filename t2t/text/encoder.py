@@ -1,31 +1,89 @@
-"""The base class of vocabularies, which convert strings to ids and back.
+"""The base class of vocabularies, which convert strings to ids and back, and the language codes that one may have.
 
 Ids 0 and 1 are padding and end of sequence in every kind but labels. `encode` adds neither; `decode` stops at the end
 of sequence and skips padding, so that it takes the output of a model unchanged.
+
+Language codes are tokens around a text that name its language, as imported translators expect them. Liu et al. 2020
+(arXiv:2001.08210), section 2.2, put the code of a text at its end; Fan et al. 2021 (arXiv:2010.11125), section 2.2, and
+NLLB at its beginning. A decoder begins with the code of the language that it writes.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError, did_you_mean, first_few
+from t2t.registry import VOCABULARIES
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.text.language_codes import LanguageCodes
+
+BEGIN, END, NONE = "begin", "end", "none"
+_POSITIONS = {"source": (BEGIN, END), "target": (BEGIN, NONE)}
+
+
+class LanguageMarks(NamedTuple):
+    """Ids that stand around the ids of a text."""
+
+    input_start: tuple[int, ...] = ()
+    """In front of an input."""
+    input_end: tuple[int, ...] = ()
+    """Behind the end of sequence of an input."""
+    output_start: tuple[int, ...] = ()
+    """At the beginning of each output, in training too; a search gets it as a prefix."""
+
+
+@dataclass(frozen=True)
+class LanguageCodes:
+    """The codes of a vocabulary, and where they stand.
+
+    Raises:
+        UserError: a position is not possible.
+    """
+
+    ids: Mapping[str, int]
+    """Language, as a user names it -> id of its code."""
+    source: str = BEGIN
+    """Where the code of an input's language stands: `begin`, or `end`, behind end of sequence."""
+    target: str = BEGIN
+    """Where the code of an output's language stands: `begin`, or `none` if the model itself begins with a language."""
+
+    def __post_init__(self) -> None:
+        for side, positions in _POSITIONS.items():
+            if getattr(self, side) not in positions:
+                raise UserError(
+                    f"language codes: those of the {side} stand at {getattr(self, side)!r}; they may stand at "
+                    f"{' or '.join(positions)}"
+                )
+
+    def find(self, language: str, asked: str) -> int:
+        """Returns the id of the code of a language.
+
+        Raises:
+            UserError: there is none; `asked` begins the message and says what the code is for.
+        """
+        if language not in self.ids:
+            raise UserError(
+                f"{asked}: the vocabulary has no code of that language; {did_you_mean(language, self.ids)}it has "
+                f"{first_few(sorted(self.ids), ', ')}"
+            )
+        return self.ids[language]
 
 
 class TextEncoder(ABC):
     """A vocabulary: converts strings to lists of ids and back."""
 
     kind: ClassVar[str]
-    """Name of this kind of vocabulary, as `--vocab_kind` has it."""
+    """Name of this kind of vocabulary, under which it is registered and which `--vocab_kind` has."""
     file_suffix: ClassVar[str]
     """Ending of the file that holds one, with its dot."""
+    is_learned: ClassVar[bool] = True
+    """Whether such a vocabulary can be learned from text, or needs none; False if it comes with data or a model."""
     lossless: bool = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
     normalizes: bool = False
@@ -142,6 +200,24 @@ class TextEncoder(ABC):
     def load(cls, path: Path) -> Self:
         """Reads a vocabulary from a file."""
         return cls.from_bytes(Path(path).read_bytes())
+
+
+def encoder_class(kind: str) -> type[TextEncoder]:
+    """Returns the class of a kind of vocabulary that can be learned.
+
+    Raises:
+        UnknownNameError: no such kind.
+    """
+    if kind not in (known := learned_classes()):
+        raise UnknownNameError(
+            f"vocabulary kind {kind!r} does not exist; {did_you_mean(kind, known)}use one of {', '.join(known)}"
+        )
+    return known[kind]
+
+
+def learned_classes() -> dict[str, type[TextEncoder]]:
+    """Returns the kinds of vocabularies that can be learned from text, those of plug-ins included, by name."""
+    return {entry.name: entry.value for entry in VOCABULARIES.entries() if entry.value and entry.value.is_learned}
 
 
 def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:

@@ -8,11 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from t2t.errors import UserError
+from t2t.registry import register_vocabulary
 from t2t.text.encoder import TextEncoder, lines_of_file
 
 logger = logging.getLogger("t2t")
 
 
+@register_vocabulary
 class LabelEncoder(TextEncoder):
     """The classes of a problem; a class's id is its position in the list.
 
@@ -22,6 +24,7 @@ class LabelEncoder(TextEncoder):
 
     kind = "label"
     file_suffix = ".labels"
+    is_learned = False
 
     def __init__(self, names: Iterable[str]):
         self.names = tuple(names)

@@ -101,12 +101,12 @@ class SubwordSampler:
         pieces = self._parts.findall(PIECE_MARKER + word)
         while True:
             joined = enumerate(one + other for one, other in pairwise(pieces))
-            merges = [(self._scores[piece], -place) for place, piece in joined if piece in self._scores]
+            merges = [(self._scores[piece], -position) for position, piece in joined if piece in self._scores]
             left = [merge for merge in merges if next(drawn) >= alpha]
             if not left:
                 return pieces
-            place = -max(left)[1]
-            pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
+            position = -max(left)[1]
+            pieces[position : position + 2] = ["".join(pieces[position : position + 2])]
 
     def _numbers(self, piece: str) -> list[int]:
         """Returns the id of a piece, or of its bytes."""

@@ -16,9 +16,10 @@ import numpy as np
 import sentencepiece
 
 from t2t.errors import UserError, one_line
+from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, cut
-from t2t.text.word_ids import WordIds
+from t2t.text.words import WordIds
 
 logger = logging.getLogger("t2t")
 
@@ -58,6 +59,7 @@ def unescape(text: str) -> str:
     return text.replace(ESCAPE + "1", PIECE_MARKER).replace(ESCAPE + "0", ESCAPE)
 
 
+@register_vocabulary
 class SentencePieceEncoder(TextEncoder):
     """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, reserved texts, bytes, pieces.
 
@@ -214,28 +216,28 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
     The classes that SentencePiece ships for it need a newer protobuf than TensorFlow allows.
     """
-    place = 0
+    position = 0
 
     def varint() -> int:
-        nonlocal place
+        nonlocal position
         value = shift = 0
         while True:
-            byte, place = message[place], place + 1
+            byte, position = message[position], position + 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return value
 
-    while place < len(message):
+    while position < len(message):
         number, kind = divmod(varint(), 8)
         if kind == 2:
             size = varint()
-            yield number, message[place : place + size]
-            place += size
+            yield number, message[position : position + size]
+            position += size
         elif kind == 0:
             varint()
         else:
-            place += 8 if kind == 1 else 4
+            position += 8 if kind == 1 else 4
 
 
 def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:

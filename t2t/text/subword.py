@@ -3,7 +3,7 @@ r"""Pieces of words in Tensor2Tensor's `.subwords` format, with the ids of its `
     encoder = SubwordEncoder.load("vocab.translate_ende_wmt8k.8192.subwords")
     encoder.encode("Hello world.")
 
-A text becomes tokens, each spelt so that only its last character is `_` (`t2t.text.subword_tokens`), and each spelling
+A text becomes tokens, each spelt so that only its last character is `_` (`t2t.text.subword_build`), and each spelling
 is cut greedily from left to right, the longest piece first. How pieces are learnt: `t2t.text.subword_build`.
 
 `decode(encode(text)) == text` for every valid Unicode text, white space of any kind included.
@@ -15,14 +15,15 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
+from t2t.registry import register_vocabulary
 from t2t.text.encoder import TextEncoder, lines_of_file
-from t2t.text.subword_build import learn_pieces
-from t2t.text.subword_tokens import (
+from t2t.text.subword_build import (
     ESCAPE_CHARACTERS,
     RESERVED,
     Spelling,
     certain_spelling,
     detokenize,
+    learn_pieces,
     tokenize,
     unspell,
 )
@@ -38,6 +39,7 @@ _LEARNT_LENGTH = 1000
 """Characters of a token that pieces are learnt from; longer ones are not words, and would take hours to count."""
 
 
+@register_vocabulary
 class SubwordEncoder(TextEncoder):
     """Tensor2Tensor's subword vocabulary: ids 0 padding, 1 end of sequence, then pieces; no unknown id.
 

@@ -1,4 +1,9 @@
-r"""Learns the pieces of a `subword` vocabulary by Tensor2Tensor's algorithm: the same pieces in the same order.
+r"""Spells tokens for a `subword` vocabulary, and learns its pieces by Tensor2Tensor's algorithm, in the same order.
+
+A text is cut where letters and digits (Unicode categories L and N) meet anything else. A token of a single space
+between two others is left out, since it can be restored there. A token is spelt with `\\` for a backslash, `\u` for an
+underscore, `\233;` for the character of code 233 if that is outside the alphabet, and `_` at its end. Both steps can be
+undone on any text.
 
 For a minimum count m, the first pieces are the characters of all tokens. Then, four times, every spelt token is cut
 into pieces, and every string that begins at the start of a piece and stays within the token is counted, once per
@@ -26,19 +31,97 @@ its longest token.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS, RESERVED, Spelling
-
 LEAST_COUNT, GREATEST_COUNT = 1, 1000
+
 MAX_SUBTOKEN_LENGTH = 200
 """Tensor2Tensor's bound; its pieces are shorter than that."""
+
 ITERATIONS = 4
 
 _DENSE = 2
 """Up to this many possible strings per position in the text are counted in a table; more are counted by sorting."""
+
+RESERVED = ("<pad>_", "<EOS>_")
+"""Pieces of ids 0 and 1 in vocabularies built here; no token is spelt so."""
+
+ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
+"""Characters that escapes are written with: part of every alphabet, so that anything can be spelt."""
+
+UNDEFINED = "\u3013"
+"""Decoded text of an escape whose number is no character."""
+
+_RUNS = re.compile(r"[^\W_]+|[\W_]+")
+
+_ESCAPES = re.compile(r"\\u|\\\\|\\([0-9]+);")
+
+_WHOLE_PARTS = re.compile(r"(?:[^\\]|\\u|\\\\|\\[0-9]+;|\\(?=[^u\\0-9])|\\[0-9]+(?=[^0-9;]))*")
+
+
+def tokenize(text: str) -> list[str]:
+    """Returns the runs of letters and digits and the runs of anything else, single spaces within left out."""
+    runs = _RUNS.findall(text)
+    if len(runs) < 3:
+        return runs
+    return [runs[0], *(run for run in runs[1:-1] if run != " "), runs[-1]]
+
+
+def detokenize(tokens: Iterable[str]) -> str:
+    """Undoes `tokenize`: joins the tokens, with a space between two that begin with a letter or digit."""
+    parts: list[str] = []
+    after_word = False
+    for token in tokens:
+        word = token[0].isalnum()
+        if word and after_word:
+            parts.append(" ")
+        parts.append(token)
+        after_word = word
+    return "".join(parts)
+
+
+class Spelling(dict[int, str]):
+    """How each character of a token is written; a mapping for `str.translate`.
+
+    Args:
+        alphabet: the characters that are written as they are, `ESCAPE_CHARACTERS` and line breaks excepted.
+    """
+
+    def __init__(self, alphabet: Iterable[str]):
+        super().__init__({ord(character): character for character in alphabet})
+        self.update({ord("\\"): "\\\\", ord("_"): "\\u", ord("\n"): "\\10;"})
+
+    def __missing__(self, code: int) -> str:
+        return f"\\{code};"
+
+    def spell(self, token: str) -> str:
+        """Returns the token with its escapes and the `_` at its end."""
+        return token.translate(self) + "_"
+
+
+def unspell(spelt: str) -> str:
+    """Undoes `Spelling.spell`, with or without the `_` at the end.
+
+    A number beyond Unicode, or half of a surrogate pair, which only a model writes, becomes U+3013.
+    """
+    return _ESCAPES.sub(_character, spelt.removesuffix("_"))
+
+
+def certain_spelling(spelt: str) -> str:
+    """Returns a spelling as far as nothing that follows can change it: without an incomplete escape at its end."""
+    beginning = _WHOLE_PARTS.match(spelt)
+    return beginning[0] if beginning else ""
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return "_" if escape[0] == "\\u" else "\\"
+    digits = escape[1].lstrip("0") or "0"
+    code = int(digits) if len(digits) < 8 else 0x110000
+    return UNDEFINED if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF else chr(code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,9 +244,9 @@ def _frequent_strings(
         going_on = frequent[inverse] & (text.left_N[starts] > length)
         if length == longest or not going_on.any():
             return by_length
-        places = np.cumsum(recorded) - 1
+        indices = np.cumsum(recorded) - 1
         starts, inverse = starts[going_on], inverse[going_on]
-        joined = places[inverse] * size + text.symbols_N[starts + length]
+        joined = indices[inverse] * size + text.symbols_N[starts + length]
         possible = len(by_length[-1].keys) * size
         in_table = possible <= dense * len(joined)
         keys, inverse = (np.arange(possible), joined) if in_table else np.unique(joined, return_inverse=True)
@@ -186,15 +269,15 @@ def _piece_starts(text: SpeltTokens, by_length: list[Strings]) -> np.ndarray:
     """Returns where the pieces begin when each token is cut into the longest ones from left to right."""
     lengths = np.ones(len(text.symbols_N), dtype=np.int64)
     positions = np.arange(len(text.symbols_N))
-    places = text.symbols_N
+    indices = text.symbols_N
     for length, strings in enumerate(by_length[1:], start=2):
         inside = text.left_N[positions] >= length
-        positions, places = positions[inside], places[inside]
-        wanted = places * len(text.alphabet) + text.symbols_N[positions + length - 1]
-        places = np.searchsorted(strings.keys, wanted)
-        found = strings.keys[np.minimum(places, len(strings.keys) - 1)] == wanted
-        positions, places = positions[found], places[found]
-        lengths[positions[strings.kept[places]]] = length
+        positions, indices = positions[inside], indices[inside]
+        wanted = indices * len(text.alphabet) + text.symbols_N[positions + length - 1]
+        indices = np.searchsorted(strings.keys, wanted)
+        found = strings.keys[np.minimum(indices, len(strings.keys) - 1)] == wanted
+        positions, indices = positions[found], indices[found]
+        lengths[positions[strings.kept[indices]]] = length
     steps = lengths.tolist()
     starts = []
     position = 0
@@ -208,11 +291,11 @@ def _list_pieces(by_length: list[Strings], alphabet: list[str]) -> list[tuple[fl
     """Returns the count and the text of each piece."""
     found = []
     for length, strings in enumerate(by_length, start=1):
-        for place in np.flatnonzero(strings.kept).tolist():
+        for index in np.flatnonzero(strings.kept).tolist():
             characters = []
-            here = place
+            here = index
             for shorter in range(length - 1, -1, -1):
                 here, symbol = divmod(int(by_length[shorter].keys[here]), len(alphabet))
                 characters.append(alphabet[symbol])
-            found.append((float(strings.counts[place]), "".join(reversed(characters))))
+            found.append((float(strings.counts[index]), "".join(reversed(characters))))
     return found

@@ -10,20 +10,14 @@ from t2t.files.atomic import os_errors_as_machine_errors, remedy_of, write_atomi
 from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.files.paths import local_path
 from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
-from t2t.text import stored_class
-from t2t.text.bpe import BPE_HEADER
+from t2t.registry import VOCABULARIES
 from t2t.text.encoder import TextEncoder, fingerprint_of
-from t2t.text.piece_table import HEADER
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.word_list import RESERVED, UNKNOWN
+from t2t.text.imported import BPE_HEADER, HEADER
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import RESERVED, UNKNOWN
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
-
-_KIND_OF_SUFFIX = {
-    ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
-    ".labels": "label", ".pieces": "piece_table", ".bpe": "bpe",
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,16 +101,21 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
             f"SentencePiece, or the words alone, one on a line after <pad> and <EOS>, the last one UNK: {{ printf "
             f"'<pad>\\n<EOS>\\n'; awk '{{print $1}}' {path.name}; echo UNK; }} > words.txt"
         )
-    kind = found or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
+    kind = found or _kind_of_suffix(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(
             f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does; give a SentencePiece model, "
             f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
         )
     try:
-        return stored_class(kind).from_bytes(content)
+        return _parse(kind, content)
     except UserError as error:
         raise UserError(f"vocabulary {path}: {error}") from None
+
+
+def _parse(kind: str, content: bytes) -> TextEncoder:
+    encoder: TextEncoder = VOCABULARIES.get(kind).from_bytes(content)
+    return encoder
 
 
 def _kind_of(content: bytes) -> str | None:
@@ -136,6 +135,12 @@ def _kind_of(content: bytes) -> str | None:
         return "word_list"
     # A SentencePiece model is a list of messages, each with a text first: field 1 and a length, field 1 again.
     return "sentencepiece" if content[:1] == content[2:3] == b"\n" else None
+
+
+def _kind_of_suffix(suffix: str) -> str | None:
+    """Returns the kind of vocabularies whose files end so; text files and unknown endings may be of any."""
+    known = {entry.value.file_suffix: entry.name for entry in VOCABULARIES.entries() if entry.value}
+    return {**known, ".model": "sentencepiece", ".txt": None}.get(suffix)
 
 
 def _has_numbers(content: bytes) -> bool:
@@ -166,6 +171,6 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
             f"{record.fingerprint[:12]}); {cure}"
         )
     try:
-        return stored_class(record.kind).from_bytes(content)
+        return _parse(record.kind, content)
     except Exception as error:  # parsers may raise anything for damaged content
         raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error

@@ -9,44 +9,36 @@ Use `t2t-trainer --track=mlflow`, or in Python the callbacks `MlflowTracker` and
 The packages of the trackers are imported at first use.
 """
 
-import importlib
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from t2t.errors import UnknownNameError, did_you_mean, needs_extra
 
+if TYPE_CHECKING:
+    from t2t.tracking.mlflow_tracker import MlflowTracker
+    from t2t.tracking.wandb_tracker import WandbTracker
 
-class TrackerChoice(NamedTuple):
-    """Module and class of a tracker; its pip extra and its package have the tracker's name."""
-
-    module: str
-    class_name: str
-
-
-TRACKERS = {
-    "mlflow": TrackerChoice("t2t.tracking.mlflow_tracker", "MlflowTracker"),
-    "wandb": TrackerChoice("t2t.tracking.wandb_tracker", "WandbTracker"),
-}
-__all__ = [choice.class_name for choice in TRACKERS.values()]
+__all__ = ["MlflowTracker", "WandbTracker"]
+TRACKERS = {"mlflow": "MlflowTracker", "wandb": "WandbTracker"}
+"""Name of a tracker, which is also that of its extra and its package -> class."""
 
 
 def __getattr__(name: str) -> Any:
-    for choice in TRACKERS.values():
-        if choice.class_name == name:
-            return getattr(importlib.import_module(choice.module), name)
+    if name == "MlflowTracker":
+        from t2t.tracking.mlflow_tracker import MlflowTracker
+
+        return MlflowTracker
+    if name == "WandbTracker":
+        from t2t.tracking.wandb_tracker import WandbTracker
+
+        return WandbTracker
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def split_names(text: str) -> list[str]:
-    """Returns the names in a value of `--track`, each once."""
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Raises UserError for an unknown name, or a tracker whose package is not installed."""
-    for name in names:
+def check_trackers(names: str) -> None:
+    """Raises UserError for an unknown name in a value of `--track`, or a tracker whose package is not installed."""
+    for name in split_names(names):
         if name not in TRACKERS:
             near = did_you_mean(name, TRACKERS)
             raise UnknownNameError(f"--track={name}: there is no such tracker; {near}there are {', '.join(TRACKERS)}")
@@ -56,6 +48,11 @@ def check_trackers(names: Sequence[str]) -> None:
                 raise ModuleNotFoundError(name=name)
 
 
-def build_trackers(names: Sequence[str], output_dir: Path) -> list[Any]:
-    """Returns the trackers with these names, which are Keras callbacks, for the run in a folder."""
-    return [__getattr__(TRACKERS[name].class_name)(output_dir) for name in names]
+def build_trackers(names: str, output_dir: Path) -> list[Any]:
+    """Returns the trackers that a value of `--track` names, which are Keras callbacks, for the run in a folder."""
+    return [__getattr__(TRACKERS[name])(output_dir) for name in split_names(names)]
+
+
+def split_names(names: str) -> list[str]:
+    """Returns the names in a value of `--track`, each once."""
+    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

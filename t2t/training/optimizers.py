@@ -1,33 +1,100 @@
 """Optimizers by name: Keras's update rules, with clipping, averaging over tokens and weight decay left to the step."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
+from t2t.registry import OPTIMIZERS, register_optimizer
+from t2t.registry.overrides import PluginError, described, plugin_errors
+
+Optimizer = keras.optimizers.Optimizer
+_OF_THE_STEP = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "gradient_accumulation_steps")
+"""Options of Keras's optimizers without effect: updates are clipped, decayed and averaged by the step, see hparams."""
 
 
-def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
-    """Returns the optimizer. Its own learning rate is not used: each update passes one."""
-    adam = {
+def build_optimizer(hparams: OptimizerHParams) -> Optimizer:
+    """Returns the optimizer. Its own learning rate is not used: each update passes one.
+
+    Raises:
+        PluginError: that of a plug-in fails, is no optimizer, or sets what the step does.
+    """
+    function = OPTIMIZERS.get(hparams.optimizer)
+    # By default, Keras numbers optimizers in their names, with which the names of slots in checkpoints begin.
+    with plugin_errors(function, "failed"):
+        optimizer = function(hparams, learning_rate=0.0, name=hparams.optimizer)
+    if not isinstance(optimizer, Optimizer) or optimizer.name != hparams.optimizer:
+        found = getattr(optimizer, "name", type(optimizer).__name__)
+        raise PluginError(
+            f"{described(function)} returned {found}; it must return an optimizer of Keras with the name "
+            f"{hparams.optimizer!r}: pass on the keyword arguments that it is called with"
+        )
+    if given := [name for name in _OF_THE_STEP if getattr(optimizer, name, None)]:
+        raise PluginError(
+            f"{described(function)} sets {', '.join(given)}, which has no effect; leave it out, and use the hparams "
+            f"weight_decay, clip_grad_norm, ema_decay and effective_batch_size"
+        )
+    return optimizer
+
+
+@register_optimizer
+def adam(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Adam (Kingma and Ba 2015)."""
+    return backend().adam(**common, **_betas(hparams))
+
+
+@register_optimizer
+def adamw(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Adam with decoupled weight decay, which the step applies (Loshchilov and Hutter 2019)."""
+    return adam(hparams, **common)
+
+
+@register_optimizer
+def adamax(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """AdaMax (Kingma and Ba 2015, algorithm 2), with clipping by past gradients."""
+    return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **_betas(hparams))
+
+
+@register_optimizer
+def adafactor(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Adafactor (Shazeer and Stern 2018)."""
+    return keras.optimizers.Adafactor(**common, relative_step=False)
+
+
+@register_optimizer
+def lamb(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """LAMB, for large batches (You et al. 2020)."""
+    return keras.optimizers.Lamb(**common, **_betas(hparams))
+
+
+@register_optimizer
+def muon(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Muon: orthogonal steps of matrices (Jordan et al. 2024, Liu et al. 2025); AdamW for embeddings and vectors."""
+    of_adam = {f"adam_{name}" if name.startswith("beta") else name: one for name, one in _betas(hparams).items()}
+    return keras.optimizers.Muon(**common, **of_adam, weight_decay=None, adam_weight_decay=None)
+
+
+@register_optimizer
+def momentum(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Stochastic gradient descent with momentum."""
+    rule = {"momentum": hparams.optimizer_momentum_momentum, "nesterov": hparams.optimizer_momentum_nesterov}
+    return Momentum(hparams.weight_decay, **common, **rule)
+
+
+@register_optimizer
+def sgd(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+    """Stochastic gradient descent."""
+    return keras.optimizers.SGD(**common)
+
+
+def _betas(hparams: OptimizerHParams) -> dict[str, float]:
+    return {
         "beta_1": hparams.optimizer_adam_beta1,
         "beta_2": hparams.optimizer_adam_beta2,
         "epsilon": hparams.optimizer_adam_epsilon,
     }
-    # By default, Keras numbers optimizers in their names, with which the names of slots in checkpoints begin.
-    common = {"learning_rate": 0.0, "name": hparams.optimizer}
-    if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
-        return backend().adam(**common, **adam)
-    if hparams.optimizer == "adamax":
-        return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **adam)
-    if hparams.optimizer == "lamb":
-        return keras.optimizers.Lamb(**common, **adam)
-    if hparams.optimizer == "adafactor":
-        return keras.optimizers.Adafactor(**common, relative_step=False)
-    if hparams.optimizer == "momentum":
-        momentum = {"momentum": hparams.optimizer_momentum_momentum, "nesterov": hparams.optimizer_momentum_nesterov}
-        return Momentum(hparams.weight_decay, **common, **momentum)
-    return keras.optimizers.SGD(**common)
 
 
 class ClippedAdamax(keras.optimizers.Adamax):

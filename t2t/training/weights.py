@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from t2t.checkpoints.adapters import merge_adapters
-from t2t.checkpoints.transfer import require_exact
+from t2t.checkpoints.compatibility import require_exact
 from t2t.errors import UserError
 from t2t.training.step import UpdateStep
 

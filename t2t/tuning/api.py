@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from t2t.errors import needs_extra
-from t2t.files.paths import check_local, local_path
-from t2t.runs.api import StrPath
+from t2t.files.paths import StrPath, check_local, local_path
 from t2t.runs.arguments import (
     as_config,
     as_path,
@@ -18,7 +17,7 @@ from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.tuning.settings import TuneSettings
 
 if TYPE_CHECKING:
-    from t2t.tuning.results import StudyResult
+    from t2t.tuning.searching import StudyResult
 
 
 @checks_arguments([name for name in TRAIN_OPTIONS if name != "output_dir"])
@@ -100,16 +99,10 @@ def tune(
     )  # fmt: skip
     load_plugins_quietly(config.t2t_usr_dir)
     with needs_extra("tune", "t2t.tune"):
-        from t2t.tuning.searching import StudyRequest, search
+        from t2t.tuning.searching import search
 
     return search(
-        StudyRequest(
-            folder=local_path(folder),
-            hparams_range=as_text("hparams_range", hparams_range),
-            config=config,
-            tune=chosen,
-            arguments=_arguments(config),
-        )
+        local_path(folder), as_text("hparams_range", hparams_range), config, chosen, arguments=_arguments(config)
     )
 
 

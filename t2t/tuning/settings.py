@@ -1,11 +1,20 @@
-"""How a study is carried out, independent of what its trials train."""
+"""How a study is carried out, and the figure that it optimizes: its name, its direction, its values in a run."""
 
 import dataclasses
+import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from t2t.errors import UserError
+from t2t.checkpoints.run_dir import RunDir
+from t2t.errors import UnknownNameError, UserError
+from t2t.hparams.base import HParams
 from t2t.hparams.field import check_values, param
+from t2t.hparams.override import assigned_names
+from t2t.metrics import METRICS, higher_is_better
+from t2t.metrics.token import FIGURES, LABEL
+from t2t.problems.base import Problem
+from t2t.specs.mixture import MEAN
 
 RECORD_FILE = "study.toml"
 """File in the folder of a study with the flags of its command, so that it can be resumed without them."""
@@ -64,3 +73,84 @@ class TuneSettings:
             )
         if self.study_name and not self.storage:
             raise UserError(f"--study_name={self.study_name}: it names a study in a database; give --storage too")
+
+
+_GROUP = "dev/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """A figure of the dev split."""
+
+    figure: str
+    """Its name without `dev/`; with several problems, it starts with the name of one of them, or with `mean`."""
+    higher_is_better: bool
+    change: str = ""
+    """Override of hparams, if needed, to report it and to select the best checkpoint by it."""
+
+    @property
+    def key(self) -> str:
+        """Its name in `metrics.jsonl`."""
+        return _GROUP + self.figure
+
+    def values(self, folder: Path) -> dict[int, float]:
+        """Returns update -> value for the evaluations of a run so far; NaN if the value was not finite."""
+        if not RunDir.exists(folder):
+            return {}
+        lines = (line for line in RunDir.open(folder).metrics() if self.key in line)
+        return {line["step"]: math.nan if line[self.key] is None else float(line[self.key]) for line in lines}
+
+    def best(self, values: dict[int, float]) -> tuple[int, float] | None:
+        """Returns (update, value) of the best finite value, the earliest of equals; None where there is none."""
+        finite = [(update, value) for update, value in values.items() if math.isfinite(value)]
+        return min(finite, key=lambda pair: (self.cost(pair[1]), pair[0]), default=None)
+
+    def cost(self, value: float) -> float:
+        """Returns a number that is smaller for a better value."""
+        return -value if self.higher_is_better else value
+
+
+def resolve_objective(requested: str, problems: Sequence[Problem], hparams: HParams, overrides: str) -> Objective:
+    """Returns the objective with a name such as `dev/bleu` or `bleu`; the label of a figure may be omitted.
+
+    Args:
+        requested: the name; empty for the figure that selects the best checkpoint.
+        problems: those of the trials.
+        hparams: of the trials, without the searched values.
+        overrides: value of `--hparams`.
+
+    Raises:
+        UserError: no such figure, or one that the evaluations do not report.
+    """
+    name, several = requested.removeprefix(_GROUP), len(problems) > 1
+    owner, _, rest = name.partition("/")
+    owners = [MEAN, *(one.name for one in problems)] if several else []
+    owner, name = (owner, rest) if owner in owners else (MEAN, name)
+    default = "loss" if several else next(iter(problems[0].metrics), "loss")
+    picked = _full_name(requested, hparams.best_metric or default)[0]
+    figure, is_higher = _full_name(requested, name or picked)
+    if not several:
+        is_given = "best_metric" in assigned_names(overrides)
+        if is_given and figure not in (picked, *problems[0].metrics):
+            raise UserError(
+                f"--objective={requested}: --hparams=best_metric={hparams.best_metric} picks checkpoints by another "
+                f"figure; leave that out, and they are picked by the objective"
+            )
+        return Objective(figure, is_higher, "" if is_given or figure == picked else f"best_metric={figure}")
+    reported = {MEAN: (picked,), **{one.name: one.metrics for one in problems}}[owner]
+    if figure not in reported and not (owner != MEAN and figure.startswith(LABEL)):
+        raise UserError(
+            f"--objective={requested}: of {owner} evaluations report {', '.join(reported)}; choose one of these, "
+            f"such as dev/{owner}/{reported[0]}, or name it in the hparam best_metric"
+        )
+    return Objective(f"{owner}/{figure}", is_higher)
+
+
+def _full_name(requested: str, name: str) -> tuple[str, bool]:
+    """Returns a figure with its label, and whether higher is better."""
+    if name in FIGURES and name not in METRICS:
+        name = LABEL + name
+    try:
+        return name, higher_is_better(name)
+    except UnknownNameError as error:
+        raise UserError(f"--objective={requested}: {error}") from error

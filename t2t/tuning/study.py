@@ -21,8 +21,7 @@ from t2t.errors import MachineError, UserError, first_few, one_line
 from t2t.files.atomic import LockedError, cut_torn_line, exclusive_lock, open_locked, os_errors_as_machine_errors
 from t2t.hparams.override import merge_overrides
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.objective import Objective
-from t2t.tuning.settings import TuneSettings
+from t2t.tuning.settings import Objective, TuneSettings
 from t2t.tuning.space import FixedSampler, grid, suggest
 
 
@@ -189,19 +188,19 @@ class Study:
         Raises:
             UserError: it was begun with other values.
         """
-        asked = _without_spaces(json.loads(json.dumps(identity)))
+        requested = _without_spaces(json.loads(json.dumps(identity)))
         found = _without_spaces(self._study.user_attrs.get(_IDENTITY, {}))
         wrong = [
-            f"{name}: asked {asked[name]}, found {found[name]}"
-            for name in sorted(asked.keys() & found.keys())
-            if asked[name] != found[name]
+            f"{name}: asked {requested[name]}, found {found[name]}"
+            for name in sorted(requested.keys() & found.keys())
+            if requested[name] != found[name]
         ]
         if wrong:
             raise UserError(
                 f"--study={self.folder} is another study: {first_few(wrong)}; resume that, or use another --study"
             )
-        if asked.keys() - found.keys():
-            self._study.set_user_attr(_IDENTITY, asked | found)
+        if requested.keys() - found.keys():
+            self._study.set_user_attr(_IDENTITY, requested | found)
 
     def begin(self) -> tuple[Trial, dict[str, Any]] | None:
         """Begins the next trial; returns it and its hparams, or None if the study has all its trials."""

@@ -7,8 +7,8 @@ import pytest
 
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
+from t2t.runs.decisions import long_warmup
 from t2t.runs.names import get_hparams
-from t2t.runs.run_checks import long_warmup
 from tests.reference.tensor2tensor_hparams import THEIRS, expected_values
 
 NAMES = [entry.name for entry in HPARAMS.entries() if not entry.alias_of]

@@ -11,17 +11,16 @@ import tensorflow as tf
 
 from t2t.backends.tensorflow.update import LocalGradient
 from t2t.backends.update import LossFunction
+from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import require_exact, vocabulary_axis
 from t2t.inference import growing_search
 from t2t.inference.search_batch import concat_batches
-from t2t.layers.attention_record import recorded_attention
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.search.settings import SearchSettings
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.objectives import Likelihood
+from t2t.training.objectives import Objective
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, total_loss
 from tests.conformance.model_cases import CACHES, data_of, features_of, is_of_texts, kind_cases, text_cases
@@ -61,7 +60,7 @@ def test_random_weights_begin_with_different_values(fresh):
 def gradient_of(model, features, *, xla):
     """Gradient, summed loss and number of targets of a batch, as training computes them, with dropout."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
-    gradient = LocalGradient(LossFunction(model, Likelihood().loss), xla=xla)
+    gradient = LocalGradient(LossFunction(model, Objective().loss), xla=xla)
     variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
     gradient.trace("", variables, features)
 
@@ -222,11 +221,13 @@ def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pa
     """Recording attention changes no logits, and the weights of each query sum to one."""
     features = features_of(model, targets=(4, 2, 3))
     targets, plain = features["targets"], numpy(model(features))
-    with recorded_attention() as whole:
+    whole = {}
+    with in_mode(record=whole):
         np.testing.assert_array_equal(numpy(model(features)), plain)
     encoded = model.encode(features)
     cache, last = model.init_cache(encoded, 3, 8), np.zeros(3, np.int32)
-    with recorded_attention() as steps:
+    steps = {}
+    with in_mode(record=steps):
         for position in range(targets.shape[1]):
             logits, cache = model.decode_step(last, position, cache, encoded)
             last = targets[:, position]

@@ -22,8 +22,8 @@ from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.text import ENCODER_CLASSES
-from t2t.text.token import TokenEncoder
+from t2t.text.encoder import learned_classes
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 NAMES = PROBLEMS.names()
@@ -77,7 +77,7 @@ def test_declares_what_exists(name):
     assert problem.metrics
     assert set(problem.metrics) <= set(metric_names())
     assert problem.max_length > 1
-    assert not isinstance(problem, TextProblem) or problem.vocab_kind in ENCODER_CLASSES
+    assert not isinstance(problem, TextProblem) or problem.vocab_kind in learned_classes()
     assert PROBLEMS.entry(name).summary.endswith(".")
     assert problem.options.changed() == {}
     documentation = inspect.getmodule(type(problem)).__doc__

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.models.base import create_model
+from t2t.models.creation import create_model
 from t2t.registry import MODELS
 from t2t.specs.constants import POSITIONS
 from tests.builders import numpy, padded, randomise, seed, tokens_spec

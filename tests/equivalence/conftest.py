@@ -9,10 +9,10 @@ from keras import ops
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.dropout import Dropout
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Class, Text2Text
@@ -167,8 +167,9 @@ def make_run(tmp_path_factory):
             **(how | (settings or {})),
         )  # fmt: skip
         begun = RunDir.open(folder) if RunDir.exists(folder) else None
-        data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
-        return runs(Experiment(config, hparams, hparams, run=begun, model_class=model), data)
+        experiment = Experiment(config, hparams, hparams, run=begun, model_class=model)
+        experiment.data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
+        return runs(experiment)
 
     make.tiny, make.run = Averaging, Run
 

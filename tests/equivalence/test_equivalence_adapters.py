@@ -8,8 +8,8 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.runs.data import encoders_of
 from t2t.runs.describing import describe
-from t2t.runs.recording import encoders_of
 from t2t.runs.starting import warm_start
 from t2t.training.weights import assign_model, evaluated_weights
 from tests.builders import batch, numpy

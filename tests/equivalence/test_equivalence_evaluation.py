@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import MachineError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
-from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
+from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.evaluation import build_evaluator, evaluate
+from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
 from t2t.runs.run_evaluator import RunEvaluator
-from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.training.weights import assign_model
 from tests.equivalence.identity import arrays_of, assert_same
@@ -81,7 +80,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
 def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, caplog):
     """Training sequences have at most 41 ids, dev sequences 401; a table of learned positions has `max_length` rows."""
 
-    class Few(AlgorithmicReverseDecimal40):
+    class Few(PROBLEMS.get("algorithmic_reverse_decimal40")):
         name, train_size, dev_size = "few_reversed", 20, 30
 
     problem = Few()
@@ -135,7 +134,7 @@ def mean_of(run, steps):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    monkeypatch.setattr("t2t.files.remote.agent.SETTLE_S", 0.01)
     with memory_store(monkeypatch, tmp_path / "cache") as opened:
         yield opened
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.layers.batch_norm import BatchNorm
 from t2t.layers.dropout import Dropout
+from t2t.layers.norm import BatchNorm
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
 from t2t.training.weights import model_arrays

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from t2t import registry
 from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.multi_model import MultiModelHParams
@@ -19,9 +20,8 @@ from t2t.models.transformer import Transformer
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.runs.objectives import SampledCandidates
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
 from t2t.training.optimizers import build_optimizer
-from t2t.training.sampled_objectives import build_sampled_objective
 from t2t.training.step import UpdateStep
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, batch_of, random_pairs, randomise, tiny_hparams, tokens_spec, total_loss
@@ -155,7 +155,8 @@ def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
         optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
-    objective = build_sampled_objective(hparams, SampledCandidates(model, {"": Words()}, hparams, run_seed=5))
+    objective = registry.OBJECTIVES.get(hparams.objective)(hparams)
+    objective.draw = SampledCandidates(model, {"": Words()}, hparams, 5, objective.distinct)
     return UpdateStep(model, optimizer, devices, objective=objective)
 
 

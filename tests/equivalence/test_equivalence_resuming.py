@@ -260,6 +260,7 @@ TRANSFORMERS = {
     "float16": ({}, {"precision": "mixed_float16"}),
     "pre-norm, lamb": ({}, {"norm_position": "pre", "optimizer": "lamb", "weight_decay": 0.1}),
     "adafactor": ({}, {"optimizer": "adafactor"}),
+    "muon": ({}, {"optimizer": "muon", "weight_decay": 0.1}),
     "adamax": ({}, {"optimizer": "adamax", "optimizer_adamax_clip": 1.2, "gradient_noise": 0.1}),
     "short examples first": ({}, {"curriculum_length": 3, "curriculum_steps": 3, "effective_batch_size": 180}),
     "sgd, falling rate": ({}, {"optimizer": "sgd", "learning_rate_schedule": "cosine", "learning_rate": 0.01}),

@@ -14,11 +14,10 @@ import pytest
 from t2t.checkpoints.checkpoint import read_checkpoint, write_checkpoint
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
-from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.models.transformer_mlm import TransformerMlm
+from t2t.models.transformer_encoder import TransformerEncoder, TransformerMlm
+from t2t.runs.data import encoders_of
 from t2t.runs.describing import describe
-from t2t.runs.recording import encoders_of
-from t2t.runs.split_decoding import decode_and_score
+from t2t.runs.evaluation import decode_and_score
 from t2t.runs.starting import warm_start
 from t2t.training.trained_weights import freeze_weights
 from t2t.training.weights import model_arrays, optimizer_arrays

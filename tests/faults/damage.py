@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from t2t.data.verification import SIDE_FILE
+from t2t.data.manifest import SIDE_FILE
 from t2t.errors import UserError
 from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, continued, kind_of, make, verdict
 from tests.faults.report import Row

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.averaging import average_checkpoints, load_for_decoding
-from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
+from t2t.checkpoints.compatibility import vocabularies_state
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.vocabularies import to_state
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import T2TError
 from t2t.files.output import PartialFile
 from t2t.problems.base import Problem
@@ -64,7 +64,11 @@ def make(folder: Path, vocab_kind: str) -> Tree:
     for step in STEPS:
         rng = np.random.default_rng(step)
         parts = {part: {"a": rng.normal(size=(3, 4)), "b": rng.normal(size=5)} for part in PARTS}
-        state = {"seed": 0, "data": {"epoch": 0, "window": 0, "batch": step}, **to_state(run.record.vocabularies)}
+        state = {
+            "seed": 0,
+            "data": {"epoch": 0, "window": 0, "batch": step},
+            **vocabularies_state(run.record.vocabularies),
+        }
         tree.store.save(step, **parts, state=state)
         run.append_metrics(step, {"dev/loss": 1 / step})
         add_dev_outputs(run.dev_outputs_file, [DevOutputs.pick(step, "", ["a"], ["b"], [f"c {step}"])])

@@ -14,8 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from t2t.cli import bleu, evalb
-from t2t.data.generate import generate
-from t2t.data.reader import SplitReader
+from t2t.data.generation.generate import generate
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
 from t2t.features.treebank.linearisation import restored, words_of
 from t2t.features.treebank.reading import sample_of
@@ -27,8 +27,8 @@ from t2t.inference.files.windows import FileJob
 from t2t.metrics import METRICS
 from t2t.metrics.moses import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
-from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import learned_classes
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.faults import command_lines
 from tests.faults.command_lines import run_command, values
@@ -54,7 +54,7 @@ def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
     """A vocabulary can be built from any text, is equal after saving and loading, and decodes text back if lossless."""
     kind, learnt_from, texts, size = case
     try:
-        encoder = ENCODER_CLASSES[kind].build(iter(learnt_from), size)
+        encoder = learned_classes()[kind].build(iter(learnt_from), size)
     except UserError:
         words = {word for text in learnt_from for word in text.split()}
         assert not words - {"<pad>", "</s>", "<unk>"} or size < 4, "there is text to learn from"
@@ -188,7 +188,7 @@ _JSON = st.recursive(
 
 CHECKS = {
     "vocabularies": Check(
-        st.tuples(st.sampled_from(sorted(ENCODER_CLASSES)), _TEXTS, _TEXTS, st.sampled_from([3, 4, 30, 300, 400])),
+        st.tuples(st.sampled_from(sorted(learned_classes())), _TEXTS, _TEXTS, st.sampled_from([3, 4, 30, 300, 400])),
         build_and_encode,
     ),
     "generation": Check(st.lists(st.tuples(nasty_lines(), nasty_lines()), min_size=1, max_size=6), generate_and_read),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import t2t
 from t2t.cli import avg_all, datagen, decoder, trainer
-from t2t.data.verification import SIDE_FILE
+from t2t.data.manifest import SIDE_FILE
 
 RUNS = Path(__file__).parent / "runs"
 RAW = Path("/tmp/t2t-golden-raw")

@@ -16,7 +16,7 @@ import dataclasses
 from keras import ops
 
 from t2t.hparams.base import HParams
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed
 from t2t.models.base import SequenceModel
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_hparams, register_model, register_problem

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from t2t.checkpoints.best import Best
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, decoder
 from tests.in_process import call, refuses

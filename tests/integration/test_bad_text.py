@@ -18,7 +18,7 @@ from t2t.features.treebank.reading import sample_of
 from t2t.features.treebank.trees import parse_tree, write_tree
 from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
-from t2t.text import ENCODER_CLASSES
+from t2t.text.encoder import learned_classes
 from tests.errors import refused
 from tests.faults.text import drawn, run_case
 from tests.faults.text_checks import CHECKS
@@ -73,7 +73,7 @@ def test_lines_of_a_megabyte_are_generated_in_their_places(corpus, tmp_path):
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword"])
 def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind):
     _, texts = corpus
-    encoder = ENCODER_CLASSES[kind].build(iter(texts), 600)
+    encoder = learned_classes()[kind].build(iter(texts), 600)
     assert all(encoder.decode(encoder.encode(text)) == text for text in texts)
 
 

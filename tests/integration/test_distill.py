@@ -14,7 +14,7 @@ import sacrebleu
 import t2t
 from t2t.cli import datagen, distill, importer, trainer
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.files.output import PartialFile
 from t2t.inference.hypothesis import Hypothesis

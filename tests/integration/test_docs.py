@@ -13,8 +13,8 @@ import pytest
 import t2t
 from t2t.cli.common import parse
 from t2t.registry import HPARAMS
+from t2t.runs.decisions import long_warmup
 from t2t.runs.names import get_hparams
-from t2t.runs.run_checks import long_warmup
 from tests.in_process import module_of
 from tests.readme import GUIDES, INDEX, PAGES, ROOT, block, blocks, execute, shortened, succeed
 

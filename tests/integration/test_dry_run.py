@@ -152,7 +152,7 @@ SAID = ("Transformer", "mood", "label", "tokens")
 FRESH = """
 import sys
 from t2t.cli.trainer import main
-from t2t.data.worker_pool import WorkerPool
+from t2t.data.generation.worker_pool import WorkerPool
 
 fork = WorkerPool.__init__
 def noted(pool, *arguments):

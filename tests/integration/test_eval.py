@@ -16,7 +16,7 @@ from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import datagen, decoder, trainer
 from t2t.cli import eval as eval_command
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import edited
 from tests.errors import refused
 from tests.in_process import call, refuses

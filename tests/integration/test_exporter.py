@@ -7,14 +7,16 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import t2t
-from t2t.cli import decoder, exporter
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import decoder, exporter, importer
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.formats.exporter import Needs
 from t2t.formats.parity import PROMISES
-from t2t.formats.saved_model import trial
+from t2t.formats.saved_model import write
 from t2t.registry import EXPORTERS
 from tests.in_process import call, refuses
 from tests.peers import with_transformers
@@ -116,6 +118,22 @@ def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     assert scores == [[pytest.approx(found.score, abs=1e-4)] for (found,) in expected]
 
 
+def test_a_plug_in_writes_a_format_of_its_own_and_reads_it_back(tiny_run, tmp_path):
+    plugin = {"t2t_usr_dir": ROOT / "examples/npz"}
+    printed = call(exporter, *tiny_run.flags, **plugin, format="npz", export_dir=tmp_path / "archive").out
+    assert re.search(r"weights: (\d+) of \1 outputs are those of the run, scores differ by up to 0\n", printed)
+    call(importer, **{"from": "npz"}, **plugin, model_dir=tmp_path / "archive", output_dir=tmp_path / "again")
+    folders = [tiny_run.output_dir, tmp_path / "again"]
+    ours, theirs = (CheckpointStore(folder / "checkpoints").load().model for folder in folders)
+    assert ours.keys() == theirs.keys()
+    assert all(np.array_equal(ours[path], theirs[path]) for path in ours)
+    assert len({t2t.load(str(folder)).translate(LINES[:1])[0][0].text for folder in folders}) == 1
+    listed = call(importer, **plugin, registry_help="npz").out.split("\n")
+    assert [line.split()[0] for line in listed if line.startswith("  ")] == ["npz", "npz"]
+    refuses(exporter, "--format=npy saved_model", *tiny_run.flags, format="npy", export_dir=tmp_path / "new")
+    refuses(importer, "--from=npy huggingface", "--from=npy", model_dir=tmp_path, output_dir=tmp_path / "new")
+
+
 @pytest.mark.slow  # that CTranslate2 alone answers as the run, and the README of an export runs as it stands
 def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_path):
     folder, _, printed = exported(tiny_run, tmp_path, "--format=ctranslate2")
@@ -165,8 +183,8 @@ def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, foun
 
 @pytest.mark.slow  # that the command deletes an export with other outputs
 def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, monkeypatch):
-    asked = trial._answers_of_signature
-    monkeypatch.setattr(trial, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
+    asked = write._answers_of_signature
+    monkeypatch.setattr(write, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
     refuses(exporter, "export", *tiny_run.flags, export_dir=tmp_path / "served", status=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -21,7 +21,7 @@ from t2t.cli import eval as eval_command
 from t2t.errors import T2TError, UserError
 from t2t.files.atomic import sha256_of
 from t2t.files.trust import MOST_BYTES
-from t2t.problems.formats.archive import read_members
+from t2t.problems.archives import read_members
 from t2t.runs.loading import load
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.audit import audited, executed, outside, programs, unpickled

@@ -87,7 +87,7 @@ def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_pa
 
 def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
     stopped = SimpleNamespace(fit=lambda callbacks: signal.SIGINT)
-    monkeypatch.setattr(training.TrainingRun, "prepare", lambda experiment, cluster: stopped)
+    monkeypatch.setattr(training, "TrainingRun", lambda experiment, cluster: stopped)
     names, options, data_dir = digits(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         t2t.train(*names, tmp_path / "run", problem_options=options, data_dir=data_dir)

@@ -62,11 +62,11 @@ def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, giv
         record["settings"] = recorded
     found = []
 
-    def note(experiment, cluster):
+    def note(self, experiment, cluster):
         found.append({name: getattr(experiment.config, name) for name in recorded})
         raise UserError("enough")
 
-    monkeypatch.setattr(TrainingRun, "prepare", note)
+    monkeypatch.setattr(TrainingRun, "__init__", note)
     refuses(trainer, "enough", output_dir=run, **given)
     with refused("enough"):
         t2t.train(output_dir=run, **given)

@@ -19,7 +19,7 @@ from t2t.cli import datagen, decoder, runs, tune
 from t2t.hparams.transformer import transformer_quickstart
 from t2t.registry import HPARAMS, HPARAMS_RANGES
 from t2t.specs.features import ProblemSpec
-from t2t.tuning import trial_run, tuner
+from t2t.tuning import tuner
 from t2t.tuning.settings import TuneSettings
 from t2t.tuning.tuner import gpu_shares
 from tests.fake_trainer import bleu
@@ -64,7 +64,7 @@ def given(tmp_path_factory):
 @pytest.fixture
 def fake(given, monkeypatch):
     """Returns a function that runs a study in this process with the fake trainer; `about`: what it is refused for."""
-    monkeypatch.setattr(trial_run, "_PROGRAM", FAKE)
+    monkeypatch.setattr(tuner, "_PROGRAM", FAKE)
     monkeypatch.setattr(tuner, "_SECONDS_BETWEEN_LOOKS", 0.05)
 
     def run(study, *flags, status=0, about=None):
@@ -160,9 +160,9 @@ def test_a_machine_repeats_a_trial_of_another_in_its_own_folder(fake, tmp_path):
 def test_a_killed_tuner_goes_on_with_the_same_trials(fake, given, tmp_path):
     """Its running trial survives the tuner; the new tuner waits for it instead of restarting it."""
     fake(tmp_path / "whole", "--trials=4", "--startup_trials=1")
-    study, code = tmp_path / "killed", "import sys; from t2t.tuning import trial_run; from t2t.cli.tune import main\n"
+    study, code = tmp_path / "killed", "import sys; from t2t.tuning import tuner; from t2t.cli.tune import main\n"
     flags = ["--hparams_range=rates_range", "--train_steps=50", "--local_eval_frequency=10", "--startup_trials=1"]
-    program = f"{code}trial_run._PROGRAM = {FAKE!r}\nmain(['t2t-tune', *sys.argv[1:]])"
+    program = f"{code}tuner._PROGRAM = {FAKE!r}\nmain(['t2t-tune', *sys.argv[1:]])"
     killed_one = subprocess.Popen(
         [sys.executable, "-c", program, f"--study={study}", *given, *flags, "--trials=4"], cwd=ROOT,
         stderr=subprocess.DEVNULL, env={**os.environ, "FAKE_SECONDS": "0.4"},

@@ -18,7 +18,7 @@ from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder
-from t2t.files.zoo import PACKAGE
+from t2t.files.paths import ZOO_IN_PACKAGE
 from t2t.runs.names import get_hparams
 from tests.in_process import call
 from tests.readme import PHRASES, ROOT
@@ -33,7 +33,7 @@ def translator():
 
 
 def test_it_has_nothing_but_a_run_and_its_card():
-    run = PACKAGE / "ende_numbers"
+    run = ZOO_IN_PACKAGE / "ende_numbers"
     made = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     step = "checkpoints/step-00001300"
     (answers,) = {name for name in made if name.endswith(".reference.json")}
@@ -68,7 +68,7 @@ def test_the_script_makes_such_a_run_of_any(tiny_run, tmp_path):
     assert [path.name for path in packed.path.iterdir() if path.name in ("events", "lock")] == []
 
 
-@pytest.mark.parametrize("name", [path.name for path in PACKAGE.iterdir()])
+@pytest.mark.parametrize("name", [path.name for path in ZOO_IN_PACKAGE.iterdir()])
 def test_its_network_is_still_that_of_the_set_that_it_names(name):
     record = RunDir.open(f"zoo:{name}").record
     recorded, now = record.hparams["model"], get_hparams(record.hparams_set)
@@ -78,7 +78,7 @@ def test_its_network_is_still_that_of_the_set_that_it_names(name):
 
 
 def test_it_writes_what_it_wrote_when_it_was_made(translator):
-    *_, known = read_dev_outputs(PACKAGE / "ende_numbers/dev_outputs.jsonl")
+    *_, known = read_dev_outputs(ZOO_IN_PACKAGE / "ende_numbers/dev_outputs.jsonl")
     assert [best.text for (best,) in translator.translate(known.sources)] == list(known.outputs)
 
 
@@ -107,18 +107,18 @@ def test_nothing_is_written_beside_it(translator, tmp_path, monkeypatch):
     """Not even a conversion, which goes to the user's cache."""
     pytest.importorskip("ctranslate2")
     monkeypatch.setenv("T2T_CACHE", str(tmp_path))
-    before = {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in ZOO_IN_PACKAGE.rglob("*")}
     fast = t2t.load(NAME, engine="ctranslate2")
     texts = ["twenty-one cats", "the train leaves at half past six"]
     assert [best.text for (best,) in fast.translate(texts)] == [best.text for (best,) in translator.translate(texts)]
-    assert {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in ZOO_IN_PACKAGE.rglob("*")} == before
     assert list(tmp_path.rglob("model.bin"))
 
 
 @pytest.mark.slow  # that the card says how good the run is: it decodes two thousand phrases
 def test_the_card_has_the_scores_of_its_run(tmp_path):
     call(datagen, problem="translate_ende_numbers", data_dir=tmp_path)
-    card = (PACKAGE / "ende_numbers/README.md").read_text(encoding="utf-8")
+    card = (ZOO_IN_PACKAGE / "ende_numbers/README.md").read_text(encoding="utf-8")
     for split in ("dev", "test"):
         printed = call(decoder, output_dir=NAME, data_dir=tmp_path, decode_split=split, decode_to_file=tmp_path / split)
         exact, bleu = (float(re.search(rf"{name} = ([\d.]+)", printed.out)[1]) for name in SCORES)

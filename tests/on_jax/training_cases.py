@@ -107,7 +107,7 @@ CASES = {
     "label smoothing": lambda: trained(lambda: transformer(label_smoothing=0.1, norm_position="pre")),
     **{
         rule: functools.partial(trained, Factors, rule, updates=20)
-        for rule in ("adamax", "adafactor", "momentum", "lamb", "sgd")
+        for rule in ("adamax", "adafactor", "momentum", "lamb", "muon", "sgd")
     },
     "packed rows": lambda: trained(lambda: transformer(positions="rotary", packed_length=20), examples=packed),
     "adapters": lambda: trained(transformer, adapts=True),

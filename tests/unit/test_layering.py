@@ -165,7 +165,13 @@ def _is_of_keras(node):
     ("module", "source", "line", "imported", "why"),
     [
         ("t2t.text.bad", "from t2t.problems.base import Problem", 1, "t2t.problems.base.Problem", "floor 2"),
-        ("t2t.text.bad", "def f():\n    import t2t.data.generate", 2, "t2t.data.generate", "floor 3"),
+        (
+            "t2t.text.bad",
+            "def f():\n    import t2t.data.generation.generate",
+            2,
+            "t2t.data.generation.generate",
+            "floor 3",
+        ),
         ("t2t.models.bad", "from t2t.search import step", 1, "t2t.search.step", "floor 5"),
         ("t2t.errors", "from t2t import files", 1, "t2t.files", "floor 0"),
         ("t2t.layers.bad", "class A:\n  def f(self):\n    import tensorflow as tf", 3, "tensorflow", "library"),

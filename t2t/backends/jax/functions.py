@@ -19,9 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t.backends.base import Batch, CompiledFunction, ForwardCost
 from t2t.backends.jax.padding import padded_length, padded_rows
-from t2t.data.batching import pad_to
-from t2t.layers.attention import without_blockwise_attention
-from t2t.layers.contexts import held, without_gradients
+from t2t.data.reading.batching import pad_to
+from t2t.layers.mode import held, in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -108,7 +107,7 @@ class Program:
 
         def of_weights(weights, *given):
             mapping = list(zip(self._variables, weights, strict=True))
-            with without_gradients(), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+            with in_mode(gradients=False), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
                 return function(*given)
 
         self._compiled = jax.jit(of_weights, static_argnums=[1 + number for number in constants])
@@ -168,7 +167,7 @@ _LOOPS = frozenset({"while", "scan"})
 
 def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
     """Returns the cost of all logits of a batch."""
-    with without_blockwise_attention():
+    with in_mode(blockwise_attention=False):
         program = _traced(lambda features, seed: model(features, seed=seed), model, batch)
     flops, loops = 0, False
     for operation, is_in_loop in _operations(program):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from t2t.data.batching import pad_to, padded_size
 from t2t.data.columns import SEQUENCES
+from t2t.data.reading.batching import pad_to, padded_size
 from t2t.specs.constants import CANDIDATES, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 

@@ -35,7 +35,7 @@ from t2t.backends.update import (
     updates_done,
 )
 from t2t.files.processor import available_cores
-from t2t.layers.loops import counted_loops
+from t2t.layers.mode import in_mode
 
 MOST_COMPILED = 8
 """Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
@@ -280,7 +280,7 @@ class JaxUpdate(Update):
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
 
-        with counted_loops():
+        with in_mode(counted_loops=True):
             gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
         gradients = [gradients[number] * padded for number in reach.read]
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))

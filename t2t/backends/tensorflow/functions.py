@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from t2t.backends.base import Batch, CompiledFunction, ForwardCost
 from t2t.errors import UserError
-from t2t.layers.attention import without_blockwise_attention
-from t2t.layers.contexts import held, without_gradients
+from t2t.layers.mode import held, in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -96,7 +95,7 @@ def _as_tensor(value: Any) -> Any:
 
 def _traced(function: Callable, signature: Sequence[Any]) -> Any:
     """Traces a function of tensors into a graph of its own, which has no gradients."""
-    with without_gradients(), tf.init_scope():
+    with in_mode(gradients=False), tf.init_scope():
         return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
@@ -178,7 +177,7 @@ def loss_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
 
 def logits_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
     """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
-    with without_blockwise_attention():
+    with in_mode(blockwise_attention=False):
         return _graph(lambda features, seed: model(features, seed=seed), batch)
 
 

@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.compat.tensor2tensor.data_generators.generator_utils import samples_written
-from t2t.compat.tensor2tensor.data_generators.image_utils import Image2ClassProblem
+from t2t.compat.tensor2tensor.data_generators.image_utils import Image2ClassProblem, Image2TextProblem, ImageProblem
 from t2t.compat.tensor2tensor.data_generators.speech_recognition import SpeechRecognitionProblem
 from t2t.errors import UserError
 from t2t.features.image import decode_image
-from t2t.problems.array_inputs import Image2Class, Speech2Text
+from t2t.problems.array_inputs import Image2Class, Image2Text, Speech2Text
 from t2t.problems.base import Problem, Sample, Source
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
-SMALL, LARGE = 32, 224
+SMALL, CAPTIONED, LARGE = 32, 64, 224
 """Height and width of stored images, in pixels."""
 
 
@@ -45,6 +45,20 @@ class _FromFiles(Problem):
         """Returns a sample with the features of this problem."""
         raise NotImplementedError
 
+    def image_of(self, sample: Any) -> np.ndarray:
+        """Returns the image of a sample."""
+        return decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")  # type: ignore[attr-defined]
+
+    def text_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of the plug-in's texts."""
+        encoder = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))["targets"]
+        if getattr(encoder, "own", None) is None:
+            raise UserError(
+                f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
+                f"stored with the data; use ByteTextEncoder, SubwordTextEncoder or TokenTextEncoder"
+            )
+        return {TARGETS: encoder.own}
+
 
 class AdaptedImage2Class(_FromFiles, Image2Class):
     """Image to class."""
@@ -56,26 +70,30 @@ class AdaptedImage2Class(_FromFiles, Image2Class):
 
     def own_sample(self, sample: Any) -> Sample:
         """Returns an image and the name of its class."""
-        image = decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")
         number = int(sample["image/class/label"][0])
         encoder = self.encoders[TARGETS]
         if not 0 <= number < encoder.vocab_size:
             raise UserError(f"problem {self.name}: a sample has the label {number} of {encoder.vocab_size} classes")
-        return {INPUTS: image, TARGETS: encoder.piece(number)}
+        return {INPUTS: self.image_of(sample), TARGETS: encoder.piece(number)}
+
+
+class AdaptedImage2Text(_FromFiles, Image2Text):
+    """Image to text."""
+
+    build_encoders = _FromFiles.text_encoders
+
+    def own_sample(self, sample: Any) -> Sample:
+        """Returns an image, and the text of the ids."""
+        return {
+            INPUTS: self.image_of(sample),
+            TARGETS: self.encoders[TARGETS].decode(list(sample["image/class/label"])),
+        }
 
 
 class AdaptedSpeech2Text(_FromFiles, Speech2Text):
     """Speech to text."""
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the vocabulary of the plug-in."""
-        encoder = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))["targets"]
-        if getattr(encoder, "own", None) is None:
-            raise UserError(
-                f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
-                f"stored with the data; use ByteTextEncoder, SubwordTextEncoder or TokenTextEncoder"
-            )
-        return {TARGETS: encoder.own}
+    build_encoders = _FromFiles.text_encoders
 
     def own_sample(self, sample: Any) -> Sample:
         """Returns a waveform, or the path of its file, and the text of the ids."""
@@ -86,9 +104,14 @@ class AdaptedSpeech2Text(_FromFiles, Speech2Text):
 
 def adapted_arrays(one: Any) -> tuple[type[Problem], dict[str, Any]] | None:
     """Returns the problem of this project for one of images or speech, and its attributes; None for other ones."""
-    if isinstance(one, Image2ClassProblem):
-        size = getattr(one, "image_size", SMALL if one.is_small else LARGE)
-        return AdaptedImage2Class, {"image_shape": (size, size, one.num_channels)}
+    if isinstance(one, ImageProblem):
+        kinds = {Image2ClassProblem: AdaptedImage2Class, Image2TextProblem: AdaptedImage2Text}
+        found = [kind for theirs, kind in kinds.items() if isinstance(one, theirs)]
+        large = LARGE if isinstance(one, Image2ClassProblem) else CAPTIONED
+        size = getattr(one, "image_size", SMALL if getattr(one, "is_small", False) else large)
+        named = {"train", "dev", *(each["split"] for each in one.dataset_splits)}
+        values = {"image_shape": (size, size, one.num_channels), "splits": tuple(filter(named.__contains__, SPLITS))}
+        return (found[0], values) if found else None
     if isinstance(one, SpeechRecognitionProblem):
         return AdaptedSpeech2Text, {"splits": ("train", "dev", "test")[: 3 if one.num_test_shards else 2]}
     return None

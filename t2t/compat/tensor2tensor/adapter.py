@@ -6,7 +6,7 @@ The class of the plug-in stays as it is; the problem made here asks an instance 
 import dataclasses
 import logging
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +61,8 @@ class _Adapted(TextProblem):
     """What all adapted problems of text do."""
 
     _text_class = TextOrIds
+    max_length = 2**14
+    """All texts but huge ones are kept, as there; training skips those longer than the hparam `max_length`."""
     theirs: ClassVar[type[text_problems.Text2TextProblem]]
     """The class that the plug-in has registered."""
 
@@ -137,18 +139,27 @@ class AdaptedText2Labels(AdaptedText2Text):
 
     shared_vocabulary = False
 
-    def _own_encoder(self, feature: str, encoder: Any) -> TextEncoder:
-        """The names of classes as words."""
-        names = self._names(encoder.class_labels) if hasattr(encoder, "class_labels") else None
-        words = text_encoder.TokenTextEncoder(None, vocab_list=names) if names else encoder
-        return super()._own_encoder(feature, words)
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """The vocabulary of the text; of the targets, the names of the classes, or bytes for numbers."""
+        self._words = self._class_names(str(source.data_dir or source.tmp_dir))
+        return super().build_encoders(source)
 
-    def _names(self, labels: Iterable[Any]) -> list[str]:
-        return ["_".join(str(name).split()) for name in labels]
+    def _class_names(self, data_dir: str) -> list[str]:
+        """Returns names without spaces, also for classes that have none, such as an end; none for numbers."""
+        theirs = self.their_problem
+        if isinstance(theirs, text_problems.Text2RealProblem):
+            return []
+        names = ["_".join(str(name).split()) for name in theirs.class_labels(data_dir)]  # type: ignore[attr-defined]
+        return [*names, *(f"ID_{number}" for number in range(len(names), theirs.num_classes))]  # type: ignore[attr-defined]
+
+    def _own_encoder(self, feature: str, encoder: Any) -> TextEncoder:
+        if feature == TARGETS and self._words:
+            encoder = text_encoder.TokenTextEncoder(None, vocab_list=self._words)
+        return super()._own_encoder(feature, encoder)
 
     def _own_sample(self, sample: Any, data_dir: str) -> Sample:
-        theirs, values = self.their_problem, np.ravel(sample.get(TARGETS, sample.get("label")))
-        names = [] if isinstance(theirs, text_problems.Text2RealProblem) else self._names(theirs.class_labels(data_dir))  # type: ignore[attr-defined]
+        names = self._class_names(data_dir)
+        values = np.ravel(sample.get(TARGETS, sample.get("label")))
         if names and not all(0 <= value < len(names) for value in values):
             raise UserError(f"problem {self.name}: a sample has the labels {shown(values)} of {len(names)} classes")
         texts = [names[int(value)] if names else f"{value:g}" for value in values]

@@ -1,1 +1,1 @@
-"""Treebanks as text: `reading` their files, `cleaning` trees, `linearisation` to labels and back."""
+"""Treebanks as text: `reading` their files, `trees` and their cleaning, `linearisation` to labels and back."""

@@ -4,6 +4,15 @@
 
 A phrase is written as its label, its contents, and its label after a slash; a word is written as its tag. The form is
 that of Tensor2Tensor, the idea that of Vinyals et al. 2015, "Grammar as a foreign language", section 2.
+
+Aligns tags with words if a model wrote more tags than there are words, or fewer.
+
+    The dog , however , ran .
+    DT  NN  ,         , VBD .      one tag too few: `however` is left without, and no other word loses its own
+
+If tags were assigned in order, a missing tag would put every later tag on the wrong word. Punctuation shows where it is
+missing: in Penn treebanks the tags of punctuation are marks too, mostly the same ones (Santorini 1990, "Part-of-speech
+tagging guidelines", section 2).
 """
 
 import dataclasses
@@ -11,10 +20,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 
-from t2t.features.treebank.alignment import places, tag_of_mark
-from t2t.features.treebank.cleaning import inner_phrases
-from t2t.features.treebank.trees import ParseTree, Part, write_tree
-from t2t.text.white_space import split_words
+from t2t.features.treebank.trees import ParseTree, Part, inner_phrases, write_tree
+from t2t.text.words import split_words
 
 OUTER = "TOP"
 """Label of the node around a sentence."""
@@ -60,7 +67,7 @@ def linearised(tree: ParseTree) -> str:
 def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> Restored:
     """Returns a tree over exactly these words, whatever the text: adds missing labels and drops surplus ones.
 
-    If the numbers of tags and words differ, `places` decides which tags are surplus, or which words have none.
+    If the numbers of tags and words differ, `word_indices` decides which tags are surplus, or which words have none.
 
     Args:
         words: at least one.
@@ -71,14 +78,14 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
     ends = {token[1:] for token in tokens if is_end(token)}
     opened = {token for token in set(tokens) if token in ends or token in phrases}
     tags = [token for token in tokens if token not in opened and not is_end(token)]
-    builder, place = _Builder(words), iter(places(tags, words))
+    builder, index = _Builder(words), iter(word_indices(tags, words))
     for token in tokens:
         if is_end(token):
             builder.close(token[1:])
         elif token in opened:
             builder.open(token)
         else:
-            builder.tag(token, next(place))
+            builder.tag(token, next(index))
     return builder.finish()
 
 
@@ -102,12 +109,12 @@ class _Builder:
         self._open.append((_atom(label), []))
         self._open_labels[_atom(label)] += 1
 
-    def tag(self, label: str, place: int | None) -> None:
-        """Adds the word at index `place` with a tag, after all words before it; drops the tag if `place` is None."""
-        if place is None:
+    def tag(self, label: str, index: int | None) -> None:
+        """Adds the word at index `index` with a tag, after all words before it; drops the tag if `index` is None."""
+        if index is None:
             self.repaired = True
             return
-        self._fill(place)
+        self._fill(index)
         self._add(label)
 
     def close(self, label: str) -> None:
@@ -132,9 +139,9 @@ class _Builder:
             self._close_innermost()
         return Restored(ParseTree(OUTER, tuple(self._open[0][1])), self.repaired)
 
-    def _fill(self, place: int) -> None:
-        """Adds the words before index `place`, which have no tag, to the innermost phrase."""
-        while self._next < place:
+    def _fill(self, index: int) -> None:
+        """Adds the words before index `index`, which have no tag, to the innermost phrase."""
+        while self._next < index:
             self.repaired = True
             self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
 
@@ -155,3 +162,67 @@ class _Builder:
 def _atom(label: str) -> str:
     """Escapes brackets in a label."""
     return re.sub(r"[()]", lambda found: _BRACKETS[found[0]], label)
+
+
+_MOST_CELLS = 1_000_000
+"""Limit on tags times words, about a second of work; beyond it tags are assigned in order."""
+
+_BRACKET = re.compile(r"-[LR][RSC]B-")
+_TAGS_OF_MARKS = {"?": ".", "!": ".", ";": ":", "--": ":", "...": ":", '"': "''"}
+_TAGS_OF_MARKS |= {mark: mark for mark in (",", ".", ":", "``", "''", "$", "#", "-LRB-", "-RRB-")}
+
+_LETTERED_TAGS = ("HYPH", "NFP")
+"""Tags with letters for punctuation in later English treebanks: hyphens, and marks that are not part of a sentence."""
+
+_BOTH, _WORD_ALONE, _TAG_ALONE = range(3)
+
+
+def is_mark(text: str) -> bool:
+    """Returns whether a word or tag is punctuation: has no letters or digits, or is an escaped bracket (`-LRB-`)."""
+    return not any(map(str.isalnum, text)) or _BRACKET.fullmatch(text) is not None
+
+
+def tag_of_mark(word: str) -> str | None:
+    """Returns the Penn Treebank's tag of a punctuation mark (Marcus et al. 1993, table 2); None for other words."""
+    return _TAGS_OF_MARKS.get(word)
+
+
+def word_indices(tags: Sequence[str], words: Sequence[str]) -> list[int | None]:
+    """Returns the index of the word of each tag, ascending, or None for surplus tags.
+
+    Equal numbers of tags and words are paired in order. Otherwise the alignment has the least cost (Wagner and Fischer
+    1974, "The string-to-string correction problem"): 1 for each word without a tag, for each tag without a word, and
+    for each pair in which only one is punctuation. Ties are broken in favour of early pairs and late omissions.
+    """
+    if len(tags) == len(words):
+        return list(range(len(words)))
+    if len(tags) * len(words) > _MOST_CELLS:
+        return [number if number < len(words) else None for number in range(len(tags))]
+    steps = _steps([tag in _LETTERED_TAGS or is_mark(tag) for tag in tags], [is_mark(word) for word in words])
+    found: list[int | None] = []
+    word = 0
+    while len(found) < len(tags):
+        step = steps[len(found)][word]
+        if step == _WORD_ALONE:
+            word += 1
+        else:
+            found.append(word if step == _BOTH else None)
+            word += step == _BOTH
+    return found
+
+
+def _steps(tag_marks: Sequence[bool], word_marks: Sequence[bool]) -> list[list[int]]:
+    """Returns the best step from each state, `[tags done][words done]`."""
+    words = len(word_marks)
+    below = list(range(words, -1, -1))  # all tags are done: each word left costs 1
+    rows: list[list[int]] = []
+    for tags_left, tag_mark in enumerate(reversed(tag_marks), start=1):
+        costs, steps = [0] * words + [tags_left], [0] * words + [_TAG_ALONE]
+        for word in range(words - 1, -1, -1):
+            both = below[word + 1] + (tag_mark != word_marks[word])
+            costs[word], steps[word] = min(
+                (both, _BOTH), (costs[word + 1] + 1, _WORD_ALONE), (below[word] + 1, _TAG_ALONE)
+            )
+        below = costs
+        rows.append(steps)
+    return rows[::-1]

@@ -2,13 +2,19 @@
 
 The notation is the Penn Treebank's (Marcus, Santorini and Marcinkiewicz 1993). There is no recursion, so that trees of
 any depth can be read, walked, compared and written. Escapes such as `-LRB-` are kept as they are.
+
+Removes the parts of trees that are customarily not learnt or scored: traces, empty elements, function tags.
+
+    (NP-SBJ-1 (-NONE- *T*-2) (NN dog))   becomes   (NP (NN dog))
+
+Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 and 2 (function tags), 4 (null elements).
 """
 
 import dataclasses
 import enum
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from t2t.files.lines import read_lines
@@ -93,15 +99,15 @@ class ParseTree:
 class Malformed:
     """A tree that cannot be read; it is yielded in place of the tree."""
 
-    source: str
-    """The file, or another name of the source of the text."""
+    name: str
+    """The file, or another name of the text."""
     line: int
     """Number of the line on which the tree begins, from 1."""
     reason: str
 
     def __str__(self) -> str:
         """Returns `file:line: reason`."""
-        return f"{self.source}:{self.line}: {self.reason}"
+        return f"{self.name}:{self.line}: {self.reason}"
 
 
 def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[ParseTree | Malformed]:
@@ -122,7 +128,7 @@ def parse_tree(text: str) -> ParseTree | Malformed:
     return found[0] if len(found) == 1 else Malformed("text", 1, f"{len(found)} trees where one should be")
 
 
-def read_trees(lines: Iterable[str], source: str) -> Iterator[ParseTree | Malformed]:
+def read_trees(lines: Iterable[str], name: str) -> Iterator[ParseTree | Malformed]:
     """Yields trees in order, and a `Malformed` in place of each that cannot be read; reading then continues.
 
     A line may hold several trees, and a tree may span several lines. If a tree is still open and a line begins, without
@@ -131,9 +137,9 @@ def read_trees(lines: Iterable[str], source: str) -> Iterator[ParseTree | Malfor
 
     Args:
         lines: with or without their ends.
-        source: name of their source, for `Malformed`.
+        name: of the text, for `Malformed`.
     """
-    reader = _Reader(source)
+    reader = _Reader(name)
     for number, line in enumerate(lines, start=1):
         yield from reader.read(number, line)
     yield from reader.end()
@@ -173,8 +179,8 @@ class _Open:
 class _Reader:
     """Builds trees token by token; yields a finished one only when it is clear that no surplus bracket follows."""
 
-    def __init__(self, source: str):
-        self._source = source
+    def __init__(self, name: str):
+        self._name = name
         self._stack: list[_Open] = []
         self._begin = 0
         self._wrong = ""
@@ -197,13 +203,13 @@ class _Reader:
                 stray = False
             elif token == ")":
                 if isinstance(self._finished, ParseTree):
-                    self._finished = Malformed(self._source, self._begin, "more brackets close than were opened")
+                    self._finished = Malformed(self._name, self._begin, "more brackets close than were opened")
                 elif self._finished is None:
-                    self._finished = Malformed(self._source, number, "a bracket closes that was not opened")
+                    self._finished = Malformed(self._name, number, "a bracket closes that was not opened")
             elif not stray:
                 stray = True
                 yield from self._pop_trees()
-                yield Malformed(self._source, number, f"{_shorten(token)} is outside all brackets")
+                yield Malformed(self._name, number, f"{_shorten(token)} is outside all brackets")
 
     def end(self) -> Iterator[ParseTree | Malformed]:
         """Yields the remaining tree or fault at the end of the text."""
@@ -229,7 +235,7 @@ class _Reader:
         if self._stack:
             self._stack[-1].children.append(tree)
         else:
-            self._finished = Malformed(self._source, self._begin, self._wrong) if self._wrong else tree
+            self._finished = Malformed(self._name, self._begin, self._wrong) if self._wrong else tree
 
     def _pop_trees(self) -> Iterator[ParseTree | Malformed]:
         if self._finished is not None:
@@ -244,7 +250,7 @@ class _Reader:
         depth = len(self._stack)
         self._stack.clear()
         opened = "1 bracket is" if depth == 1 else f"{depth:,} brackets are"
-        return Malformed(self._source, self._begin, f"{opened} still open where {where}")
+        return Malformed(self._name, self._begin, f"{opened} still open where {where}")
 
 
 def _fault(tree: ParseTree, is_root: bool) -> str:
@@ -261,3 +267,50 @@ def _fault(tree: ParseTree, is_root: bool) -> str:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "..."
+
+
+EMPTY_TAG = "-NONE-"
+"""Tag of empty elements: traces, dropped subjects, ellipses."""
+
+_ESCAPE = re.compile(r"-[^-]+-")
+
+
+def bare_label(label: str) -> str:
+    """Removes function tags and indices from a label: `NP-SBJ=2` becomes NP; `-LRB-` is kept."""
+    if not label or _ESCAPE.fullmatch(label):
+        return label
+    return re.split(r"[-=]", label, maxsplit=1)[0] or label
+
+
+def cleaned(tree: ParseTree) -> ParseTree | None:
+    """Removes empty elements, nodes that are empty without them, and function tags; returns None if nothing is left."""
+    return rebuilt(tree, bare_label, EMPTY_TAG)
+
+
+def rebuilt(
+    tree: ParseTree, relabel: Callable[[str], str] = lambda label: label, without_tag: str | None = None
+) -> ParseTree | None:
+    """Copies a tree with `relabel` applied, without words tagged `without_tag` and empty nodes; None if empty."""
+    open_nodes: list[tuple[str, list[ParseTree | str]]] = [("", [])]
+    for part, text in tree.walk():
+        if part is Part.OPEN:
+            open_nodes.append((text, []))
+        elif part is Part.WORD:
+            if open_nodes[-1][0] != without_tag:
+                open_nodes[-1][1].append(text)
+        else:
+            label, children = open_nodes.pop()
+            if children:
+                open_nodes[-1][1].append(ParseTree(relabel(label), tuple(children)))
+    found = open_nodes[0][1]
+    return next((root for root in found if isinstance(root, ParseTree)), None)
+
+
+def inner_phrases(tree: ParseTree) -> tuple[ParseTree, ...]:
+    """Returns the nodes below the outer node that treebanks put around a sentence, or the tree itself without one."""
+    while tree.label in OUTER_LABELS and not tree.is_tag:
+        nodes = tuple(child for child in tree.children if isinstance(child, ParseTree))
+        if len(nodes) != 1:
+            return nodes
+        tree = nodes[0]
+    return (tree,)

@@ -107,7 +107,7 @@ _agent: Agent | None = None
 
 
 def request(op: str, *args: Any) -> Any:
-    """Returns the result of a method of `t2t.files.remote.store.Store` or `t2t.files.remote.owners.Owners`.
+    """Returns the result of a method of `t2t.files.remote.store.Store` or `t2t.files.remote.agent.Owners`.
 
     Raises:
         UserError: there is no such bucket, or a package is not installed.

@@ -184,7 +184,7 @@ def forget_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Holds a lock file as `exclusive_lock` does; in a mirror also an object, see `t2t.files.remote.owners`.
+    """Holds a lock file as `exclusive_lock` does; in a mirror also an object, see `t2t.files.remote.agent`.
 
     Raises:
         LockedError: another process holds it, here or elsewhere.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from t2t.errors import UserError
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
-from t2t.formats.made_inputs import example_text, make_outputs
+from t2t.formats.exporting import example_text, make_outputs
 from t2t.formats.parity import (
     FLOAT32,
     PROMISES,

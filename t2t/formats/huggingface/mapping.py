@@ -1,39 +1,15 @@
 """Mapping between transformers' models and the Transformer here: names of settings and tensors.
 
 Imports read the tables from left to right, exports from right to left.
-
-Legend: D width, E channels of a layer's output, K key channels of one head.
 """
 
-import enum
+import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-
-class Kind(enum.Enum):
-    """Kind of a module in transformers."""
-
-    READS = enum.auto()
-    """A linear map from width D: `weight` (E, D), `bias` (E,)."""
-    WRITES = enum.auto()
-    """A linear map to width D: `weight` (D, E), `bias` (D,)."""
-    NORM = enum.auto()
-    """`weight` and `bias`, (D,) each."""
-    TABLE = enum.auto()
-    """A table: `weight`, with the same layout as here."""
-
-
-class MappedModule(NamedTuple):
-    """A module of transformers and the corresponding weights here."""
-
-    theirs: str
-    """Name of the module, without `.weight` and `.bias`."""
-    ours: str
-    """Path of a table or norm, or for a linear map the prefix of `kernel` and `bias`."""
-    kind: Kind
-
+from t2t.checkpoints.arrays import Arrays
+from t2t.formats.tensors import Kind, MappedModule
+from t2t.hparams.transformer import TransformerHParams
 
 MARIAN_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 MARIAN_FIXED = {
@@ -66,6 +42,15 @@ MARIAN_NORM_EPSILON = 1e-5
 NEVER = -1e9
 """Logit bias of an id that must not be generated."""
 
+T5_SIZES = {
+    "d_model": "hidden_size",
+    "d_ff": "filter_size",
+    "num_layers": "num_encoder_layers",
+    "num_decoder_layers": "num_decoder_layers",
+    "num_heads": "num_heads",
+    "relative_attention_num_buckets": "relative_bias_buckets",
+    "relative_attention_max_distance": "relative_bias_max_distance",
+}
 T5_FEED_FORWARD = {
     "relu": ("relu", False),
     "gelu": ("gelu", False),
@@ -82,11 +67,6 @@ QUERY = "project/query_"
 """End of the path of query projections, which T5 does not scale."""
 
 _LETTERS = {"q": "query", "k": "key", "v": "value"}
-
-
-def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
-    """Inverts a table; of keys with the same value the first is kept."""
-    return {value: name for name, value in reversed(list(names.items()))}
 
 
 def transformer_parts(encoder_layers: int, decoder_layers: int, prefix: str = "model.") -> Iterator[MappedModule]:
@@ -132,6 +112,29 @@ def t5_parts(encoder_layers: int, decoder_layers: int, is_gated: bool) -> Iterat
             yield MappedModule(f"{last}.layer_norm", f"{path}/ffn_residual/norm", Kind.NORM)
 
 
-def scaled(weight: np.ndarray, factor: float) -> np.ndarray:
-    """Returns the product as float32, rounded once."""
-    return (weight.astype(np.float64) * factor).astype(np.float32)
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A model in transformers' terms."""
+
+    config: Mapping[str, Any]
+    """Content of `config.json`."""
+    tensors: Arrays
+    """Tensors by their names in transformers."""
+    start: int
+    """Id that the decoder starts with; an added one if padding cannot be used."""
+    longest: int | None
+    """Number of positions of inputs and outputs; None for no limit."""
+
+
+def complaints(hparams: TransformerHParams, wanted: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Returns a text for each setting whose value is not among the `wanted` ones."""
+    return [
+        f"{name}={getattr(hparams, name)} (known: {', '.join(map(str, values))})"
+        for name, values in wanted.items()
+        if getattr(hparams, name) not in values
+    ]
+
+
+def backwards(names: Mapping[str, Any]) -> dict[Any, str]:
+    """Inverts a table; of keys with the same value the first is kept."""
+    return {value: name for name, value in reversed(list(names.items()))}

@@ -1,9 +1,17 @@
-"""Imports Marian models stored by transformers, such as those of OPUS-MT: `MarianMTModel`.
+"""Marian models stored by transformers, such as those of OPUS-MT: `MarianMTModel`, in both directions.
 
-The network is the paper's Transformer with biases in attention, sines before cosines, and a bias for every logit.
-There are two SentencePiece models, with one table of ids and embeddings for both sides or one for each.
+The network is the paper's Transformer with post-norm, biases in attention, sines before cosines, and a bias for every
+logit. There are two SentencePiece models, with one table of ids and embeddings for both sides or one for each; what is
+written has one table.
 
-Legend: D width, V vocabulary.
+transformers computes the sinusoids itself, all sines before all cosines, and does not store them. For interleaved
+sinusoids of a run, the channels of all weights are permuted instead: channel c of the model there is channel order[c]
+here. The outputs stay the same, since norms and products are sums over channels.
+
+Its decoder starts from the embedding of an id. If ours starts from zeros and padding has an embedding, as in runs
+trained here, an id with a zero vector is added, and a bias prevents it from being generated.
+
+Legend: D width, E channels of a layer's output, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -14,19 +22,29 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.huggingface.bart_layers import COPIES, stacks, with_sizes
-from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS, MARIAN_FIXED, NEVER
-from t2t.formats.huggingface.search import search_warnings
-from t2t.formats.huggingface.settings import check_settings, need
-from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
-from t2t.formats.ids import in_our_order, our_order, pieces_by_id
+from t2t.formats.foreign_vocabulary import in_our_order, our_order, pieces_by_id
+from t2t.formats.huggingface.config import COPIES, search_warnings, stacks, with_sizes
+from t2t.formats.huggingface.mapping import (
+    MARIAN_ACTIVATIONS,
+    MARIAN_FIXED,
+    MARIAN_NORM_EPSILON,
+    MARIAN_RATES,
+    MARIAN_SIZES,
+    NEVER,
+    Network,
+    backwards,
+    complaints,
+    transformer_parts,
+)
+from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest
-from t2t.formats.tensors import Tensors
+from t2t.formats.tensors import Kind, MappedModule, Tensors, part_tensors, weights_of
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_marian import transformer_marian
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.hparams.transformer_variants import transformer_marian
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.imported import PieceTableEncoder
 
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "activation_function": tuple(MARIAN_ACTIVATIONS),
@@ -88,16 +106,16 @@ def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence
 
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network, with `transformer_marian`'s values for training."""
-    need(folder, "scale_embedding", bool)  # required, since its default is not supported
-    check_settings(folder, _ALLOWED)
+    folder.config.need("scale_embedding", bool)  # required, since its default is not supported
+    folder.config.check(_ALLOWED)
     is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
     return with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
 
 
 def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
     """Returns the id that the decoder starts with: padding, or a separate last id of a shared table."""
-    start: int = need(folder, "decoder_start_token_id")
-    size, pad, eos = (need(folder, name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
+    start: int = folder.config.need("decoder_start_token_id")
+    size, pad, eos = (folder.config.need(name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     is_own = start == size - 1 and hparams.shared_embedding
     if not (start == pad or is_own) or start == eos:
         raise UserError(
@@ -110,7 +128,7 @@ def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
 def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vocabulary:
     """Returns the vocabulary of a file, whose size is a setting; excludes the id `start` unless that is padding."""
     pieces = pieces_by_id(folder.read_json(name), str(folder.path / name))
-    size, pad, eos = (need(folder, setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
+    size, pad, eos = (folder.config.need(setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
         raise UserError(
             f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again, or if the "
@@ -170,3 +188,91 @@ def _check_start(start: int, pad: int, vector_D: np.ndarray, bias: float) -> Non
             f"the decoder begins with id {start}, which may be written as well (its bias is {bias:g}); the "
             f"models here have no such id, so it cannot be imported"
         )
+
+
+_WANTED = {
+    "norm_position": ("post",),
+    "norm_type": ("layer",),
+    "positions": ("sinusoidal",),
+    "activation": tuple(backwards(MARIAN_ACTIVATIONS)),
+    "gated_feed_forward": (False,),
+    "target_start": ("zero", "pad"),
+    "shared_embedding_and_softmax_weights": (True,),
+}
+
+
+def marian_complaints(hparams: TransformerHParams) -> list[str]:
+    """Returns the settings that Marian's network does not support."""
+    found = complaints(hparams, _WANTED)
+    if hparams.positions == "sinusoidal":
+        found += complaints(hparams, {"sinusoid_layout": ("interleaved", "halves")})
+    if hparams.key_channels != hparams.hidden_size:
+        found.append(f"attention_key_channels={hparams.key_channels} (known: {hparams.hidden_size}, the width)")
+    if hparams.norm_epsilon > MARIAN_NORM_EPSILON:
+        found.append(f"norm_epsilon={hparams.norm_epsilon:g} (known: {MARIAN_NORM_EPSILON:g}, and what is near it)")
+    return found
+
+
+def marian_network(model: Transformer) -> Network:
+    """Returns the configuration and tensors of a model that has no complaints."""
+    hparams, weights = model.hparams, weights_of(model)
+    parts = list(transformer_parts(hparams.encoder_layers, hparams.decoder_layers))
+    tensors, order = part_tensors(parts, weights), _order(hparams)
+    for part in parts:
+        _fill_bias(part, tensors)
+        for name in ("weight", "bias"):
+            tensors[f"{part.theirs}.{name}"] = _reordered(tensors[f"{part.theirs}.{name}"], name, part.kind, order)
+    table_VD = np.asarray(model.target_embedding.table)[:, order]
+    bias_V = np.zeros(len(table_VD), np.float32) if model.top.bias is None else np.asarray(model.top.bias)
+    start = PAD_ID
+    if hparams.target_start == "zero" and np.any(table_VD[PAD_ID]):
+        start = len(table_VD)
+        table_VD = np.concatenate([table_VD, np.zeros_like(table_VD[:1])])
+        bias_V = np.append(bias_V, np.float32(NEVER))
+    tensors |= {"model.shared.weight": table_VD, "final_logits_bias": bias_V[None, :]}
+    return Network(_config(hparams, len(table_VD), start), tensors, start, hparams.max_length)
+
+
+def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
+    decoder = hparams.of_decoder
+    own = {
+        "num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers,
+        "num_decoder_heads": decoder.num_heads, "decoder_filter_size": decoder.filter_size,
+    }  # fmt: skip
+    sizes = {theirs: own.get(ours) or getattr(hparams, ours) for theirs, ours in MARIAN_SIZES.items()}
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        "vocab_size": vocab_size,
+        "decoder_vocab_size": vocab_size,
+        **sizes,
+        **{theirs: getattr(hparams, ours) for theirs, (ours, _) in MARIAN_RATES.items()},
+        "activation_function": backwards(MARIAN_ACTIVATIONS)[hparams.activation],
+        **MARIAN_FIXED,
+        "share_encoder_decoder_embeddings": True,
+        "pad_token_id": PAD_ID,
+        "eos_token_id": EOS_ID,
+        "bos_token_id": None,
+        "forced_eos_token_id": EOS_ID,
+        "decoder_start_token_id": start,
+    }
+
+
+def _order(hparams: TransformerHParams) -> np.ndarray:
+    """Returns our channel for each channel in transformers, (D,)."""
+    channels = np.arange(hparams.hidden_size)
+    return channels if hparams.sinusoid_layout == "halves" else channels.reshape(-1, 2).T.reshape(-1)
+
+
+def _fill_bias(part: MappedModule, tensors: Arrays) -> None:
+    """Adds a zero bias to a linear map that has none here."""
+    tensors.setdefault(f"{part.theirs}.bias", np.zeros(len(tensors[f"{part.theirs}.weight"]), np.float32))
+
+
+def _reordered(array: np.ndarray, name: str, kind: Kind, order_D: np.ndarray) -> np.ndarray:
+    """Returns a tensor with its width channels in the order of transformers."""
+    if kind == Kind.READS:
+        return array[:, order_D] if name == "weight" else array
+    return array[order_D]

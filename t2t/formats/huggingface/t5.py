@@ -1,4 +1,4 @@
-"""Imports T5 and mT5 from transformers: `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`.
+"""T5 and mT5 of transformers, `T5ForConditionalGeneration` and `MT5ForConditionalGeneration`; runs become the first.
 
 Raffel et al. 2020 (arXiv:1910.10683), section 2.1; Xue et al. 2021 (arXiv:2010.11934). Two conventions differ from
 ours, so weights are scaled:
@@ -20,19 +20,19 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, scaled, t5_parts
+from t2t.formats.foreign_vocabulary import pieces_by_id
+from t2t.formats.huggingface.config import search_hparams, search_warnings
+from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, T5_SIZES, Network, backwards, complaints, t5_parts
 from t2t.formats.huggingface.marian import marian_encoders
-from t2t.formats.huggingface.search import search_hparams, search_warnings
-from t2t.formats.huggingface.settings import check_settings, need_size, number_of
-from t2t.formats.huggingface.tokenizer_files import TokenizerFiles
-from t2t.formats.ids import pieces_by_id
+from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest
-from t2t.formats.tensors import Tensors, take_parts
+from t2t.formats.tensors import Tensors, part_tensors, scaled, take_parts, weights_of
 from t2t.hparams.transformer import TransformerHParams
-from t2t.hparams.transformer_t5 import t5_small
+from t2t.hparams.transformer_variants import t5_small
+from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 
 _USUAL_FEED_FORWARD = {"t5": "relu", "mt5": "gated-gelu"}
 _ALLOWED: dict[str, tuple[Any, ...]] = {
@@ -54,7 +54,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     Raises:
         UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
-    check_settings(folder, _ALLOWED)
+    folder.config.check(_ALLOWED)
     tensors, is_scaled = folder.read_tensors(), _scales_outputs(folder.config)
     table, output = _tables(tensors)
     is_tied = is_scaled and output is table
@@ -80,23 +80,18 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 def _hparams(folder: ModelFolder) -> TransformerHParams:
     """Returns the hparams of the network and its search, with T5's values for training."""
     config = folder.config
-    heads, head_size = need_size(folder, "num_heads"), need_size(folder, "d_kv")
-    layers, dropout = need_size(folder, "num_layers"), number_of(folder, config, "dropout_rate", 0.1)
+    usual = {"num_decoder_layers": config.size("num_layers"), "relative_attention_max_distance": 128}
+    sizes = {ours: config.size(theirs, usual.get(theirs)) for theirs, ours in T5_SIZES.items()}
+    channels, dropout = sizes["num_heads"] * config.size("d_kv"), config.number("dropout_rate", 0.1)
     form = config.get("feed_forward_proj", _USUAL_FEED_FORWARD[config["model_type"]])
     activation, is_gated = T5_FEED_FORWARD[form]
     return t5_small().replace(
-        hidden_size=need_size(folder, "d_model"),
-        num_encoder_layers=layers,
-        num_decoder_layers=need_size(folder, "num_decoder_layers", layers),
-        num_heads=heads,
-        attention_key_channels=heads * head_size,
-        attention_value_channels=heads * head_size,
-        filter_size=need_size(folder, "d_ff"),
+        **sizes,
+        attention_key_channels=channels,
+        attention_value_channels=channels,
         activation=activation,
         gated_feed_forward=is_gated,
-        norm_epsilon=number_of(folder, config, "layer_norm_epsilon", 1e-6),
-        relative_bias_buckets=need_size(folder, "relative_attention_num_buckets"),
-        relative_bias_max_distance=need_size(folder, "relative_attention_max_distance", 128),
+        norm_epsilon=config.number("layer_norm_epsilon", 1e-6),
         layer_prepostprocess_dropout=dropout,
         attention_dropout=dropout,
         relu_dropout=dropout,
@@ -176,3 +171,59 @@ def _prefixes(config: Mapping[str, Any]) -> list[str]:
     found = [task.get("prefix") for task in tasks.values() if isinstance(task, dict)] if isinstance(tasks, dict) else []
     prefixes = [repr(prefix) for prefix in found if isinstance(prefix, str)]
     return [f"texts begin with the name of their task: {', '.join(prefixes)}"] if prefixes else []
+
+
+_FORMS = backwards(T5_FEED_FORWARD)
+_WANTED = {
+    "norm_position": ("pre",),
+    "norm_type": ("rms",),
+    "positions": ("relative_bias",),
+    "target_start": ("pad",),
+    "attention_bias": (False,),
+    "feed_forward_bias": (False,),
+    "output_bias": (False,),
+}
+
+
+def t5_complaints(hparams: TransformerHParams) -> list[str]:
+    """Returns the settings that T5's network does not support."""
+    found = complaints(hparams, _WANTED)
+    same = {"num_decoder_heads": (0, hparams.num_heads), "decoder_filter_size": (0, hparams.filter_size)}
+    found += complaints(hparams, same)
+    if (hparams.activation, hparams.gated_feed_forward) not in _FORMS:
+        found.append(f"activation={hparams.activation} with gated_feed_forward={hparams.gated_feed_forward}")
+    return found
+
+
+def t5_network(model: Transformer) -> Network:
+    """Returns the configuration and tensors of a supported model."""
+    hparams = model.hparams
+    head_size = hparams.key_channels // hparams.num_heads
+    weights = {
+        path: scaled(weight, head_size**-0.5) if path.endswith(f"{QUERY}kernel") else weight
+        for path, weight in weights_of(model).items()
+    }
+    parts = t5_parts(hparams.encoder_layers, hparams.decoder_layers, hparams.gated_feed_forward)
+    table_VD = scaled(np.asarray(model.target_embedding.table), hparams.hidden_size**0.5)
+    tensors = part_tensors(parts, weights) | {"shared.weight": table_VD}
+    is_tied = hparams.shared_embedding_and_softmax_weights
+    if not is_tied:
+        tensors["lm_head.weight"] = np.asarray(model.top.table())
+    layers = {"num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers}
+    config = {
+        "model_type": "t5",
+        "architectures": ["T5ForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        "vocab_size": len(table_VD),
+        "d_kv": head_size,
+        **{theirs: layers.get(ours) or getattr(hparams, ours) for theirs, ours in T5_SIZES.items()},
+        "dropout_rate": hparams.layer_prepostprocess_dropout,
+        "layer_norm_epsilon": hparams.norm_epsilon,
+        "feed_forward_proj": _FORMS[hparams.activation, hparams.gated_feed_forward],
+        "tie_word_embeddings": is_tied,
+        "pad_token_id": PAD_ID,
+        "eos_token_id": EOS_ID,
+        "decoder_start_token_id": PAD_ID,
+    }
+    return Network(config, tensors, PAD_ID, None)

@@ -1,4 +1,4 @@
-"""Exports a run as a transformers folder: `MarianMTModel` or `T5ForConditionalGeneration`, with its tokenizer."""
+"""Exports a run as a folder of transformers, `MarianMTModel` or `T5ForConditionalGeneration`, with its model card."""
 
 import dataclasses
 import json
@@ -14,12 +14,11 @@ import numpy as np
 from t2t.checkpoints.arrays import write_arrays
 from t2t.errors import UserError, one_line
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
-from t2t.formats.huggingface.card import describe, front_matter, scores_of
-from t2t.formats.huggingface.marian_write import marian_complaints, marian_network
-from t2t.formats.huggingface.network import Network, model_complaints
-from t2t.formats.huggingface.t5_write import t5_complaints, t5_network
+from t2t.formats.exporting import example_text, make_outputs
+from t2t.formats.huggingface.mapping import Network, complaints
+from t2t.formats.huggingface.marian import marian_complaints, marian_network
+from t2t.formats.huggingface.t5 import t5_complaints, t5_network
 from t2t.formats.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
-from t2t.formats.made_inputs import example_text, make_outputs
 from t2t.formats.parity import (
     PROMISES,
     TEXTS_OF_IDS,
@@ -34,7 +33,10 @@ from t2t.formats.parity import (
 from t2t.inference.ctranslate2 import conversion
 from t2t.inference.rows import NOT_FINITE, max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import EOS_ID, PAD_ID, TARGETS
+from t2t.metrics.token import LABEL
+from t2t.models.base import SequenceModel
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import DEV, EOS_ID, PAD_ID, TARGETS
 
 TENSORS = "model.safetensors"
 _SCRIPT = Path(__file__).with_name("answers.py")
@@ -62,7 +64,7 @@ class HuggingFaceExport(Export):
         self._network: Network = (t5_network if not t5_complaints(model.hparams) else marian_network)(model)
         if not all(np.isfinite(tensor).all() for tensor in self._network.tensors.values()):
             raise UserError(NOT_FINITE)
-        self._scores = scores_of(job.run, str(job.origin.get("checkpoint", "")), int(job.origin.get("step", 0)))
+        self._scores = scores_of(job)
 
     def _check(self) -> None:
         """Raises UserError if transformers has no such model."""
@@ -169,11 +171,11 @@ class HuggingFaceExport(Export):
     def front_matter(self) -> str:
         """See the base class."""
         kind = self._network.config["model_type"]
-        return front_matter(self.translator, self.job.name, self.job.origin, self._scores, kind)
+        return front_matter(self.translator, self.job, self._scores, kind)
 
     def usage(self) -> str:
         """See the base class."""
-        facts = describe(self.translator, self.job.run, self.job.origin, self._scores)
+        facts = describe(self.translator, self.job, self._scores)
         longest = self._network.longest
         limit = f" It has positions for {longest} ids; longer texts need `truncation=True`." if longest else ""
         return f"""
@@ -194,3 +196,72 @@ The network is the run's own; beam search is that of transformers, which ends by
 penalty n^alpha (`length_penalty`) and not ((5+n)/6)^alpha, and is given the run's `min_output_length`
 (`min_new_tokens`) and `no_repeat_ngram_size`, but no coverage penalty and no `eos_penalty`.{limit}
 """
+
+
+def model_complaints(model: SequenceModel) -> list[str]:
+    """Returns the properties that neither Marian's nor T5's network in transformers supports."""
+    if type(model) is not Transformer:
+        return [f"it is a {type(model).__name__}"]
+    hparams, found = model.hparams, []
+    found += complaints(hparams, {"decoder_layer": ("self_attention",), "self_attention_window": (0,)})
+    heads = {hparams.num_heads, hparams.of_decoder.num_heads}
+    known = (0, *heads) if len(heads) == 1 else (0,)
+    found += complaints(hparams, {"num_kv_heads": known, "target_space_embedding": (False,)})
+    found += complaints(hparams, {"input_end": (True,)})
+    if hparams.key_channels != hparams.value_channels:
+        found.append(
+            f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"
+        )
+    if model.source_embedding is not model.target_embedding:
+        found.append("inputs and targets have tables of their own")
+    return found
+
+
+def scores_of(job: ExportJob) -> dict[str, float]:
+    """Returns the recorded dev metrics of the checkpoint; none if it was not evaluated itself, such as an average."""
+    found: dict[str, Any] = {}
+    if job.run is not None and str(job.origin.get("checkpoint", "")).startswith("step-"):
+        for line in job.run.metrics():
+            found |= line if line["step"] == job.origin.get("step") else {}
+    scores = {name.removeprefix(f"{DEV}/"): value for name, value in found.items() if name.startswith(f"{DEV}/")}
+    return {name: value for name, value in scores.items() if isinstance(value, float) and not name.startswith(LABEL)}
+
+
+def front_matter(translator: Translator, job: ExportJob, scores: Mapping[str, float], kind: str) -> str:
+    """Returns the metadata for the Hugging Face Hub, as YAML; values are JSON, a subset of YAML."""
+    problem = translator.problem
+    languages = [code for code in (problem.source_language, problem.target_language) if code]
+    fields: dict[str, Any] = {"library_name": "transformers"}
+    fields |= {"language": list(dict.fromkeys(languages))} if languages else {}
+    fields |= {"pipeline_tag": "translation"} if len(set(languages)) > 1 else {}
+    fields["tags"] = ["t2t", kind, str(job.origin.get("model", "transformer"))]
+    if scores:
+        result = {
+            "task": {"type": "translation" if len(set(languages)) > 1 else "text2text-generation"},
+            "dataset": {"name": problem.name, "type": problem.name, "split": DEV},
+            "metrics": [{"type": name, "value": value} for name, value in scores.items()],
+        }
+        fields["model-index"] = [{"name": job.name, "results": [result]}]
+    lines = [f"{field}: {json.dumps(value, ensure_ascii=False)}" for field, value in fields.items()]
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def describe(translator: Translator, job: ExportJob, scores: Mapping[str, float]) -> str:
+    """Returns the table of facts, and the scores, as Markdown."""
+    run, hparams_set = job.run, str(job.origin.get("hparams_set", ""))
+    changed = f" with `{run.record.overrides}`" if run and run.record.overrides else ""
+    data = run.record.data_fingerprint[:12] if run else ""
+    facts = {
+        "training data": f"problem `{translator.problem.name}`" + (f", data of fingerprint `{data}`" if data else ""),
+        "hparams set": f"`{hparams_set}`{changed}" if hparams_set else "",
+        "updates": f"{job.origin.get('step', 0):,}",
+        "parameters": f"{translator.model.count_params():,}",
+    }
+    rows = [f"| {name} | {value} |" for name, value in facts.items() if value]
+    lines = ["| | |", "|---|---|", *rows, "", "The license is for you to add, as `license:` in the lines in front.", ""]
+    if not scores:
+        return "\n".join([*lines, "The run has no scores of this checkpoint; `t2t-eval` computes them.", ""])
+    update = f"{job.origin.get('step', 0):,}"
+    lines += [f"Scores on the {DEV} split after update {update}, from the run's `metrics.jsonl`:", ""]
+    lines += ["| metric | value |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {value:.4f} |" for name, value in scores.items()), ""])

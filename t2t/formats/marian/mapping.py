@@ -16,6 +16,22 @@ OUTPUT = "decoder_ff_logit_out"
 SETTINGS = "special:model.yml"
 """Archive entry with the settings, as YAML bytes with a trailing zero."""
 
+SIZES = {
+    "dim-emb": "hidden_size",
+    "enc-depth": "num_encoder_layers",
+    "dec-depth": "num_decoder_layers",
+    "transformer-heads": "num_heads",
+    "transformer-dim-ffn": "filter_size",
+}
+"""Marian's settings -> our hparams."""
+
+
+def table_names(is_shared: bool) -> dict[str, str]:
+    """Returns our path of each embedding table -> Marian's name."""
+    if is_shared:
+        return dict.fromkeys(("source_embedding", "target_embedding"), "Wemb")
+    return {"source_embedding": "encoder_Wemb", "target_embedding": "decoder_Wemb"}
+
 
 def stack_names(hparams: Any) -> dict[str, str]:
     """Returns Marian's name -> our path of each tensor of encoder and decoder; `hparams` are a Transformer's."""

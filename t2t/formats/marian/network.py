@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from t2t.formats.marian.mapping import EPSILON, OUTPUT, SETTINGS
-from t2t.formats.marian.yaml import parse_settings
+from t2t.formats.yaml import parse_settings
 
 
 class MarianNetwork:

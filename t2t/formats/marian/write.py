@@ -1,6 +1,6 @@
-"""Writes a Transformer as the files of a Marian model.
+"""Exports a run to Marian: `model.npz`, vocabularies and `decoder.yml`.
 
-Legend: D width, V vocabulary.
+Legend: T target length, D width, V vocabulary.
 """
 
 from collections.abc import Mapping
@@ -10,20 +10,97 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.formats.exporter import beams, length_exponent
-from t2t.formats.marian.mapping import ACTIVATIONS, EPSILON, NORM_LETTERS, OUTPUT, SETTINGS, stack_names
-from t2t.formats.marian.yaml import format_settings, format_vocabulary
-from t2t.inference.rows import NOT_FINITE
-from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.formats.exporter import BEAM_SEARCH, GREEDY, Export, ExportJob, Trial, beams, length_exponent
+from t2t.formats.marian.mapping import (
+    ACTIVATIONS,
+    EPSILON,
+    NORM_LETTERS,
+    OUTPUT,
+    SETTINGS,
+    SIZES,
+    stack_names,
+    table_names,
+)
+from t2t.formats.marian.network import MarianNetwork
+from t2t.formats.parity import FLOAT32, PROMISES, ComparedOutput, Parity, answers_of_run, compare
+from t2t.formats.tensors import weights_of
+from t2t.formats.yaml import format_settings, format_vocabulary
+from t2t.inference.ctranslate2.conversion import modality_complaints
+from t2t.inference.rows import NOT_FINITE, Row
+from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
-from t2t.models.transformer import Decoder, Transformer
-from t2t.specs.constants import INPUTS, TARGETS
-from t2t.specs.features import FeatureKind
-from t2t.text.bpe import BpeEncoder
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
+
+_CUTTERS = {
+    "sentencepiece": "text",
+    "token": "words with a space between each two",
+    "piece_table": "text that `spm_encode --model={side}.spm` has cut",
+    "bpe": "text that `subword-nmt apply-bpe -c {side}.bpe` has cut",
+}
+
+
+class MarianExport(Export):
+    """Exports a token-to-token Transformer with a network that Marian supports."""
+
+    search = BEAM_SEARCH
+
+    def __init__(self, translator: Translator, job: ExportJob):
+        super().__init__(translator, job)
+        if found := complaints(translator.model, translator.problem.encoders) + self.language_complaints():
+            raise UserError(f"--format=marian: it cannot hold this model: {'; '.join(found)}; use ctranslate2 or onnx")
+
+    def write(self, folder: Path) -> None:
+        """See the base class."""
+        write_model(folder, self.translator.model)
+        vocabularies = write_vocabularies(folder, self.translator.problem.encoders)
+        write_decoder(folder, vocabularies, self.translator.hparams)
+
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+        """Compares greedy search with a numpy version of Marian on the written model, position by position."""
+        network = MarianNetwork(folder / MODEL)
+        expected = answers_of_run(self.translator, trial.rows, **GREEDY)
+        rows = self.translator.input_rows(trial.rows)
+        found = [[_greedy(network, row, answers[0])] for row, answers in zip(rows, expected, strict=True)]
+        what = "greedy search"
+        return {what: compare(expected, found).demand(what, PROMISES[FLOAT32])}
+
+    def usage(self) -> str:
+        """See the base class."""
+        encoders = self.translator.problem.encoders
+        reads, writes = (
+            _CUTTERS[encoders[feature].kind].format(side=side)
+            for feature, side in ((INPUTS, "source"), (TARGETS, "target"))
+        )
+        power = f"{length_exponent(self.translator.hparams):g}"
+        return f"""
+A model of Marian: `{MODEL}` with its settings inside, vocabularies, and `{DECODER}`, which names them.
+
+```bash
+marian-decoder -c {DECODER} --cpu-threads 1 < inputs.txt > outputs.txt
+```
+
+Inputs are {reads}; outputs are {writes}. Ids are those of the run: padding is a word
+`<pad>` to Marian, which has no padding of its own and could write it. Beam search is Marian's, with the length penalty
+n^{power}. `t2t-import --from=marian` makes a run of the folder again.
+"""
+
+
+def _greedy(network: MarianNetwork, row: Row, answer: ComparedOutput) -> ComparedOutput:
+    """Returns Marian's best id after each prefix of an answer, and the answer's score; equal ids mean equal search.
+
+    The row is the input with end of sequence, as the run reads it.
+    """
+    ids = answer.ids or (EOS_ID,)
+    log_probs_TV = network.log_probs(list(row), ids)
+    score = float(log_probs_TV[np.arange(len(ids)), list(ids)].sum())
+    log_probs_TV[:, PAD_ID] = -np.inf
+    return ComparedOutput(tuple(int(choice) for choice in log_probs_TV.argmax(-1)), score)
+
 
 MODEL, DECODER = "model.npz", "decoder.yml"
 
@@ -51,11 +128,8 @@ _FIXED: Mapping[str, Any] = {
 
 def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> list[str]:
     """Returns the reasons why Marian does not support a network or a vocabulary; empty if it does."""
-    kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
-    is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
-    if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
-        what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
-        return [f"{what}; a Transformer from tokens to tokens is wanted"]
+    if found := modality_complaints(model):
+        return found
     hparams = model.hparams
     found = [
         f"{name}={getattr(hparams, name)} (Marian has {', '.join(map(str, values))})"
@@ -70,8 +144,6 @@ def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> lis
         found.append(f"num_kv_heads={hparams.num_kv_heads}: its heads have keys and values each")
     if any(hparams.experts_in(layer) for layer in range(max(hparams.encoder_layers, hparams.decoder_layers))):
         found.append("it has no mixtures of experts as these")
-    if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
-        found.append("its modalities are other than those of tokens")
     readable = (SentencePieceEncoder, PieceTableEncoder, BpeEncoder, TokenEncoder)
     others = {encoder.kind for encoder in encoders.values() if type(encoder) not in readable}
     return found + [f"a vocabulary of kind {kind}" for kind in sorted(others)]
@@ -80,7 +152,7 @@ def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> lis
 def write_model(folder: Path, model: Transformer) -> None:
     """Writes `model.npz` for a model without `complaints`; raises UserError if weights are not finite."""
     hparams, arrays = model.hparams, _tables(model)
-    weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
+    weights = weights_of(model)
     for name, path in stack_names(hparams).items():
         of_side = hparams.of_decoder if path.startswith("decoder/") else hparams
         width = of_side.filter_size if path.endswith("inner/bias") else hparams.hidden_size
@@ -137,10 +209,9 @@ def write_decoder(folder: Path, vocabularies: list[str], hparams: Any) -> None:
 def _tables(model: Transformer) -> dict[str, np.ndarray]:
     """Returns embedding tables (V, D) and the bias of logits (1, V), by Marian's names."""
     target_VD = np.asarray(model.target_embedding.table)
-    is_shared = model.source_embedding is model.target_embedding
-    arrays = {"Wemb" if is_shared else "decoder_Wemb": target_VD}
-    if not is_shared:
-        arrays["encoder_Wemb"] = np.asarray(model.source_embedding.table)
+    names = table_names(model.source_embedding is model.target_embedding)
+    arrays = {names["target_embedding"]: target_VD}
+    arrays[names["source_embedding"]] = np.asarray(model.source_embedding.table)  # the same array if it is shared
     if model.top.embedding is None:
         arrays[f"{OUTPUT}_Wt"] = np.asarray(model.top.table())
     bias_V = np.zeros(len(target_VD), np.float32) if model.top.bias is None else np.asarray(model.top.bias)
@@ -151,15 +222,12 @@ def _settings(model: Transformer) -> dict[str, Any]:
     hparams, letter = model.hparams, NORM_LETTERS[model.hparams.norm_type]
     is_shared = model.source_embedding is model.target_embedding
     is_tied = model.top.embedding is not None
+    layers = {"num_encoder_layers": hparams.encoder_layers, "num_decoder_layers": hparams.decoder_layers}
     assert model.spec.inputs is not None, "a model without inputs has been refused"
     return {
         **_FIXED,
         "dim-vocabs": [model.spec.inputs.vocab_size, model.spec.targets.vocab_size],
-        "dim-emb": hparams.hidden_size,
-        "enc-depth": hparams.encoder_layers,
-        "dec-depth": hparams.decoder_layers,
-        "transformer-heads": hparams.num_heads,
-        "transformer-dim-ffn": hparams.filter_size,
+        **{theirs: layers.get(ours) or getattr(hparams, ours) for theirs, ours in SIZES.items()},
         "transformer-decoder-dim-ffn": hparams.decoder_filter_size,
         "transformer-ffn-activation": next(n for n, ours in ACTIVATIONS.items() if ours == hparams.activation),
         "transformer-preprocess": "",

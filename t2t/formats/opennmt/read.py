@@ -10,16 +10,11 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
-from t2t.formats.foreign_vocabulary import ForeignVocabulary, sides_of
+from t2t.formats.foreign_vocabulary import ForeignVocabulary, encoders_of, token_weights
 from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
-from t2t.formats.opennmt.eole_folder import read_folder
-from t2t.formats.opennmt.model import OUTPUT, ForeignModel
-from t2t.formats.opennmt.py_file import read_file
-from t2t.formats.position_tables import one_table, settings_of
-from t2t.formats.tables import scaled, token_weights
-from t2t.formats.tensors import Tensors
+from t2t.formats.opennmt.files import OUTPUT, ForeignModel, read_file, read_folder
+from t2t.formats.tensors import Tensors, one_table, scaled, settings_of
 from t2t.hparams.transformer import TransformerHParams, transformer_base
-from t2t.specs.constants import INPUTS, TARGETS
 
 _ACTIVATIONS = {
     "relu": ("relu", False), "gelu": ("gelu", False), "gelu-tanh": ("gelu_tanh", False), "plain-silu": ("silu", False),
@@ -41,8 +36,7 @@ def read(request: ImportRequest) -> ForeignRun:
     model = _read_model(request)
     tensors = Tensors(model.arrays, model.origin)
     source, target = _vocabularies(model)
-    models = [path.read_bytes() for path in request.sentencepiece_models]
-    encoders, notes, warnings = sides_of([(INPUTS, source), (TARGETS, target)], models)
+    encoders, notes, warnings = encoders_of(source, target, request.sentencepiece_models)
     hparams = _hparams(model, tensors)
     inputs, targets, outputs = (tensors.take(name) for name in model.tables)
     scale = 1.0 if model.scales_embeddings else hparams.hidden_size**-0.5
@@ -108,8 +102,8 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
     inner_of_decoder = tensors.take(f"{names.layers['decoder'].format(n=0)}.{names.maps[0]}.weight")
     hparams = transformer_base().replace(
         hidden_size=width,
-        num_encoder_layers=_count(model, tensors, "encoder"),
-        num_decoder_layers=_count(model, tensors, "decoder"),
+        num_encoder_layers=tensors.count(f"{names.layers['encoder']}.{names.maps[0]}.weight"),
+        num_decoder_layers=tensors.count(f"{names.layers['decoder']}.{names.maps[0]}.weight"),
         num_heads=model.heads,
         filter_size=len(tensors.take(f"{inner}.weight")),
         activation=activation,
@@ -128,14 +122,6 @@ def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:
         **_positions(model, tensors),
     )
     return hparams.with_decoder(model.decoder_heads, len(inner_of_decoder))
-
-
-def _count(model: ForeignModel, tensors: Tensors, side: str) -> int:
-    """Returns the number of layers of a stack."""
-    count = 0
-    while f"{model.names.layers[side].format(n=count)}.{model.names.maps[0]}.weight" in tensors:
-        count += 1
-    return count
 
 
 def _positions(model: ForeignModel, tensors: Tensors) -> dict[str, Any]:

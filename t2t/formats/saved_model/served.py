@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from t2t.backends.base import inputs_signature
 from t2t.errors import UserError
-from t2t.formats.saved_model.in_graph import graph_vocabulary
-from t2t.formats.saved_model.in_graph.base import cleaned, is_blank, single_spaced
+from t2t.formats.saved_model.vocabularies import cleaned, graph_vocabulary, is_blank, single_spaced
 from t2t.inference.model_engine import build_search
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
@@ -21,7 +20,7 @@ from t2t.search.constraints.batch_constraints import BatchConstraints
 from t2t.search.constraints.tree_automaton import TreeAutomaton, first_states
 from t2t.search.result import NO_HYPOTHESIS
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.constraints import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"

@@ -90,6 +90,12 @@ def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[Transfo
 
 
 def _check_network(values: Mapping[str, Any]) -> None:
+    if str(kind := values.get("self_attention_type")).endswith("relative_v2"):
+        raise UserError(
+            f"self_attention_type={kind!r}: its heads have a table of positions each, without values, and nothing "
+            f"beyond max_relative_position; positions=relative here is dot_product_relative, so the weights cannot be "
+            f"imported; train it here with that"
+        )
     if missing := [name for name in _NEEDED if name not in values]:
         raise UserError(f"it lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
     if wrong := unknown_values(values, _UNDERSTOOD):

@@ -1,14 +1,17 @@
-"""Reads a run of Tensor2Tensor: its settings (`hparams.json`, `flags.txt`), its weights and the state of Adam."""
+"""Reads a run of Tensor2Tensor: its settings, its weights and the state of Adam; every variable is accounted for."""
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
+from t2t.checkpoints.arrays import Arrays
+from t2t.errors import UserError
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensor2tensor.hparams import read_hparams, translate
-from t2t.formats.tensor2tensor.mapping import network_name
-from t2t.formats.tensor2tensor.weights import convert
+from t2t.formats.tensor2tensor.mapping import TARGET_SPACE, Place, network_name, parse_name
 from t2t.formats.tensorflow_checkpoint import find_checkpoint, read_variables
 from t2t.problems.vocabularies import text_names
 from t2t.text.vocabulary_files import read_vocabulary
@@ -39,15 +42,10 @@ def read(request: ImportRequest) -> ForeignRun:
     variables = read_variables(find_checkpoint(request.model_dir, request.step, "model.ckpt"))
     hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
-    converted = convert(variables, hparams.key_channels, hparams.value_channels, space)
     return ForeignRun(
         problem=problem,
         hparams=hparams,
-        weights=converted.weights,
-        tensors=converted.variables,
-        unused=dict.fromkeys(converted.unused, "counters and slots"),
-        step=converted.step,
-        moments=converted.moments,
+        **convert(variables, hparams.key_channels, hparams.value_channels, space),
         origin=f"the checkpoint in {request.model_dir}",
         settings=f"its hparams.json and {request.vocab_file}",
         notes=(f"target space {space}",),
@@ -58,3 +56,107 @@ def read(request: ImportRequest) -> ForeignRun:
 def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:
     names = filter(None, map(network_name, variables))
     return any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
+
+
+_SLOT = re.compile(r"(.+)/([A-Za-z][\w-]*)")
+_ADAM = {"Adam": "momentum", "Adam_1": "velocity"}
+_COUNTERS = re.compile(r"global_step|(?:losses_avg|train_stats)/.+|(?:.+/)?beta[12]_power")
+
+
+def convert(
+    variables: Mapping[str, np.ndarray], key_channels: int, value_channels: int, target_space_id: int
+) -> dict[str, Any]:
+    """Sorts the variables of a checkpoint into weights, moments of Adam, and counters, as fields of a `ForeignRun`.
+
+    Channels are over all heads; `target_space_id` is the problem's row of the target space table.
+
+    Raises:
+        UserError: unknown variables, all of which are named, or missing shards of a table.
+    """
+    rename = functools.partial(_rename_variables, key_channels, value_channels, target_space_id)
+    network: Arrays = {}
+    slots: dict[str, Arrays] = {}
+    counters, unknown = [], []
+    for name, array in variables.items():
+        inner = network_name(name)
+        if inner and parse_name(inner):
+            network[inner] = array
+        elif inner and (found := _SLOT.fullmatch(inner)) and parse_name(found[1]):
+            slots.setdefault(found[2], {})[found[1]] = array
+        elif _COUNTERS.fullmatch(name):
+            counters.append(name)
+        else:
+            unknown.append(name)
+    if unknown:
+        raise UserError(
+            f"the checkpoint has {len(unknown)} variables that the Transformer here has no place for: "
+            f"{', '.join(sorted(unknown))}; only plain Transformers can be imported"
+        )
+    adam = all(slots.get(slot, {}).keys() == network.keys() for slot in _ADAM)
+    moments = {ours: rename(slots[theirs]) for theirs, ours in _ADAM.items()} if adam else {}
+    left = [f"{name}/{slot}" for slot, of in slots.items() for name in of if not (adam and slot in _ADAM)]
+    return {
+        "step": int(variables.get("global_step", 0)),
+        "weights": rename(network),
+        "moments": moments,
+        "tensors": len(network),
+        "unused": dict.fromkeys(sorted([*counters, *left]), "counters and slots"),
+    }
+
+
+def _rename_variables(
+    key_channels: int, value_channels: int, target_space_id: int, variables: Mapping[str, np.ndarray]
+) -> Arrays:
+    """Returns the arrays by our paths."""
+    arrays: Arrays = {}
+    tables: dict[str, dict[int, np.ndarray]] = {}
+    sizes = set()
+    for name, array in variables.items():
+        place = parse_name(name)
+        assert place is not None, "only variables that have one are here"
+        if place.shard is not None:
+            tables.setdefault(place.paths[0], {})[place.shard] = array
+            sizes.add(place.vocab_size)
+        elif place.paths == (TARGET_SPACE,):
+            arrays[TARGET_SPACE] = _row(array, target_space_id)
+        else:
+            arrays |= zip(place.paths, _unpacked(name, array, place, key_channels, value_channels), strict=True)
+    _check_tables({path: sorted(shards) for path, shards in tables.items()}, sizes)
+    return arrays | {path: np.concatenate([rows for _, rows in sorted(of.items())]) for path, of in tables.items()}
+
+
+def _row(table: np.ndarray, number: int) -> np.ndarray:
+    if not 0 <= number < len(table):
+        raise UserError(f"--target_space_id={number}: the checkpoint's table has rows 0 to {len(table) - 1}; name one")
+    return table[number]
+
+
+def _unpacked(name: str, array: np.ndarray, place: Place, key_channels: int, value_channels: int) -> list[np.ndarray]:
+    """Splits a variable into its packed parts; kernels of 1-wide convolutions lose their axes of size 1."""
+    if array.ndim > 2:
+        array = array.reshape([*(n for n in array.shape[:-2] if n != 1), *array.shape[-2:]])
+    if len(place.paths) == 1:
+        return [array]
+    widths = [value_channels if "/value_" in path else key_channels for path in place.paths]
+    if array.shape[-1] != sum(widths):
+        raise UserError(
+            f"variable {name} of the checkpoint has {array.shape[-1]} columns; hparams.json asks for "
+            f"{' + '.join(map(str, widths))}; they are not of one run"
+        )
+    return np.split(array, np.cumsum(widths)[:-1], axis=-1)
+
+
+def _check_tables(shards: Mapping[str, list[int]], sizes: Collection[Any]) -> None:
+    """Raises UserError unless every table has all its shards and all tables have one vocabulary size."""
+    if len(sizes) > 1:
+        raise UserError(
+            f"the checkpoint has tables for vocabularies of {' and '.join(map(str, sorted(sizes)))} ids; only runs "
+            f"with one vocabulary for both sides can be imported"
+        )
+    for path, numbers in shards.items():
+        if numbers != list(range(len(numbers))):
+            missing = sorted(set(range(max(numbers) + 1)) - set(numbers))
+            raise UserError(
+                f"the checkpoint's {path} lacks blocks {', '.join(f'weights_{n}' for n in missing) or 'of rows'}; "
+                f"copy all of its files again"
+            )

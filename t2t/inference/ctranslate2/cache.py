@@ -21,9 +21,8 @@ from typing import Any
 import t2t
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, made_folder, new_folder, sha256_of
-from t2t.files.paths import cache_folder
+from t2t.files.paths import cache_folder, is_in_zoo
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
-from t2t.files.zoo import is_in_zoo
 from t2t.inference.agreement import Agreement, Reference
 
 log = logging.getLogger("t2t")

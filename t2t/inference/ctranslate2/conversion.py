@@ -6,7 +6,7 @@ import numpy as np
 
 from t2t.inference.ctranslate2.spec import FLOAT32, complaints, write_weights
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Decoder, Transformer
 from t2t.specs.features import FeatureKind

@@ -7,8 +7,7 @@ from typing import Self
 
 from t2t.inference.rows import Row
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.text.encoder import TextEncoder
-from t2t.text.language_codes import END
+from t2t.text.encoder import END, TextEncoder
 
 
 @dataclasses.dataclass(frozen=True)

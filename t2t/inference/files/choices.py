@@ -12,8 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from t2t.errors import UserError
-from t2t.files.lines import split_columns
-from t2t.files.source import WINDOW, LineSource
+from t2t.files.lines import WINDOW, LineSource, split_columns
 from t2t.inference.files.report import Report
 from t2t.inference.translator import Translator
 

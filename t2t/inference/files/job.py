@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.lines import WINDOW, LineSource
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
-from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.report import Report

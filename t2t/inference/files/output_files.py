@@ -9,8 +9,8 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.lines import STANDARD
 from t2t.files.remote.mirror import publish
-from t2t.files.source import STANDARD
 from t2t.inference.files.formats import FILES, FORMATS, Renderer, renderer
 from t2t.inference.translator import Hypothesis
 from t2t.problems.base import Problem, feature_of

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t2t.files.lines import split_columns
+from t2t.files.lines import LineSource, split_columns
 from t2t.files.pharaoh import format_links
-from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.line_index import LineIndex, kept_index
+from t2t.files.lines import LineSource
 from t2t.files.output import check_output, is_stream
-from t2t.files.source import LineSource
 
 MOST_SHARDS = 99_999
 """Numbers have five digits, so that names sort as they count."""

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from t2t.errors import UserError
 from t2t.files.line_index import LineIndex, index_lines
-from t2t.files.lines import NUL_REMOVED
-from t2t.files.source import LineSource
+from t2t.files.lines import NUL_REMOVED, LineSource
 from t2t.inference.files.shards import side_index, source_index
 from t2t.inference.files.windows import FileJob
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from t2t.errors import UserError
+from t2t.files.lines import WINDOW, LineSource
 from t2t.files.output import IsValid, PartialFile, StreamOutput, check_output, open_output
 from t2t.files.progress import Progress
-from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.parts import merged_output, part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, check_sharded, source_index

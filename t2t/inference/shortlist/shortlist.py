@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.checkpoints.arrays import parse_arrays, write_arrays
-from t2t.checkpoints.named_folders import NamedFolders
+from t2t.checkpoints.layout import NamedFolders
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of

@@ -8,9 +8,8 @@ from typing import ClassVar
 import keras
 from keras import ops
 
+from t2t.layers.image_blocks import EntryFlow, PaddedConvolution
 from t2t.layers.modalities.base import Bottom
-from t2t.layers.resnet import PaddedConvolution
-from t2t.layers.xception import EntryFlow
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 

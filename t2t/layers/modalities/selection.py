@@ -9,8 +9,7 @@ import keras
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.layers.modalities.base import Bottom, Top
-from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.layers.modalities.base import Bottom, TokenEmbedding, TokenSoftmax, Top
 from t2t.registry import MODALITIES
 from t2t.registry.overrides import plugin_errors
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec

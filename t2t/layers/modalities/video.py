@@ -11,11 +11,10 @@ import keras
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.layers.modalities.base import Bottom
+from t2t.layers.image_blocks import MiddleBlock
+from t2t.layers.modalities.base import Bottom, input_keep
 from t2t.layers.modalities.image import standardised
-from t2t.layers.modalities.real import input_keep
 from t2t.layers.positions import ClipPositions
-from t2t.layers.xception import MiddleBlock
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, write_tree
 from t2t.metrics.base import Score, check_lines, lower_is_better
-from t2t.metrics.brackets.compare import compare
+from t2t.metrics.brackets.compare import Totals, compare
 from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, get_parameters, read_parameters
 from t2t.metrics.brackets.report import ReportLine, TooManyErrorsError, evalb_report
-from t2t.metrics.brackets.totals import Totals
 from t2t.registry import register_metric
 
 _LOWER_IS_BETTER = ("bracket_crossing", "bracket_errors")

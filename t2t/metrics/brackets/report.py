@@ -9,10 +9,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from t2t.errors import T2TError
-from t2t.metrics.brackets.compare import BracketComparison, compare_sentences
+from t2t.metrics.brackets.compare import BracketComparison, Totals, compare_sentences, percentage
 from t2t.metrics.brackets.parameters import Parameters
 from t2t.metrics.brackets.sentence import Bracket, Sentence, Word, read_sentence
-from t2t.metrics.brackets.totals import Totals, percentage
 
 _RULE = "=" * 76
 _HEAD = (

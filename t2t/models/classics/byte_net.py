@@ -231,13 +231,13 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import StepCache
-from t2t.layers.convolution import Convolution
+from t2t.layers.convolution import Convolution, columns, unfolded
 from t2t.layers.dropout import Dropout
 from t2t.layers.norm import LayerNorm
 from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_decoder import CachedRecurrence
 from t2t.layers.residual import CompositeLayer, build_all
-from t2t.layers.unfolding import columns, unfolded
+from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -352,13 +352,13 @@ class ByteNet(EncoderDecoder):
     def __init__(self, hparams: ByteNetHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
         policy, width = self.dtype_policy, hparams.hidden_size
-        self.encoder: Any = None
-        self.join: Any = None
+        self.encoder: DilatedStack | None = None
+        self.join: Convolution | None = None
         if spec.inputs:
             self.encoder = DilatedStack(hparams, causal=False, dtype=policy, name="encoder")
             self.join = Convolution(width, hparams.kernel_size, causal=True, dtype=policy, name="join")
         self.decoder = DilatedStack(hparams, causal=True, dtype=policy, name="decoder")
-        self.output_map: Any = None
+        self.output_map: Convolution | None = None
         self.output_norm: Any = None
         if hparams.block != "cascade":
             self.output_map = Convolution(width, 1, dtype=policy, name="output_map")
@@ -374,7 +374,7 @@ class ByteNet(EncoderDecoder):
         build_all((self.join,), (None, None, 2 * self.hparams.hidden_size))
         build_all((self.decoder, self.output_map, self.output_norm, self.output_dropout), hidden)
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns the representation of the source (B, U, D), zeros beyond its own end; None without inputs."""
         if self.encoder is None:
             return None
@@ -447,7 +447,7 @@ class RecurrentByteNet(EncoderDecoder):
     def __init__(self, hparams: RecurrentByteNetHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
         cell, policy = (hparams.cell, hparams.hidden_size), self.dtype_policy
-        self.encoder: Any
+        self.encoder: RecurrentEncoder | DilatedStack
         if hparams.encoder == "convolutional":
             self.encoder = DilatedStack(hparams, causal=False, dtype=policy, name="encoder")
         else:
@@ -464,7 +464,7 @@ class RecurrentByteNet(EncoderDecoder):
         self.encoder.build((None, None, width))
         self.decoder.build((None, None, 2 * width))
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns the representation of the source (B, U, D), zeros beyond its own end."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)

@@ -122,20 +122,19 @@ def conv_s2s_tiny() -> ConvS2sHParams:
 
 
 # === The network ===
-from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.attention_record import probabilities
 from t2t.layers.cache import StepCache
-from t2t.layers.contexts import custom_gradient
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
+from t2t.layers.mode import custom_gradient
 from t2t.layers.positions import LearnedPositions
-from t2t.layers.products import float32_product
-from t2t.layers.recurrent_attention import Memory
+from t2t.layers.recurrent_decoder import Memory
 from t2t.layers.residual import build_all
+from t2t.layers.scores import float32_product, probabilities
+from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -294,7 +293,7 @@ class ConvS2s(EncoderDecoder):
         """The length of the tables of positions."""
         return self.hparams.max_length
 
-    def encode(self, features: dict[str, Any], seed=None) -> Memory:
+    def encode(self, features: Features, seed=None) -> Memory:
         """Returns the encoded source: keys (B, S, D), values (B, S, D) and their mask (B, S)."""
         inputs = features[INPUTS]
         keep_BS = self.source_embedding.keep(inputs)

@@ -72,10 +72,8 @@ import keras
 from keras import ops
 
 from t2t.layers.dropout import Dropout
-from t2t.layers.recurrent import RecurrentLayer
-from t2t.layers.recurrent_attention import Memory
-from t2t.layers.recurrent_cells import CellState
-from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
+from t2t.layers.recurrent import CellState, RecurrentLayer
+from t2t.layers.recurrent_decoder import DecoderState, Memory, RecurrentDecoder
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 

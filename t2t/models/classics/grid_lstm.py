@@ -60,15 +60,15 @@ def grid_lstm_tiny() -> GridLstmHParams:
 
 
 # === The network ===
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.residual import build_all
+from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
@@ -78,9 +78,9 @@ from t2t.specs.features import ProblemSpec
 class LstmLine(NamedTuple):
     """The state that is passed along one dimension of the grid."""
 
-    hidden: Any
+    hidden: Tensor
     """(..., D) in the type of activations: h."""
-    memory: Any
+    memory: Tensor
     """(..., D) float32: m."""
 
 
@@ -109,7 +109,7 @@ class GridLayer(keras.layers.Layer):
         gates = ops.array([[0.0], [1.0], [0.0], [0.0]], dtype)
         return ops.reshape(ops.tile(gates, (3, 1, self.width)), shape)
 
-    def call(self, depth_TSB: LstmLine, keep_BS) -> tuple[LstmLine, Any]:
+    def call(self, depth_TSB: LstmLine, keep_BS) -> tuple[LstmLine, Tensor]:
         """Returns the output in depth, and its last hidden states along the source.
 
         Args:
@@ -138,7 +138,7 @@ class GridLayer(keras.layers.Layer):
             depth = [ops.flip(x, axis=1) for x in depth]
         return LstmLine(*depth), last.depth.hidden
 
-    def step(self, target: LstmLine, depth: LstmLine, keep_NS) -> tuple[LstmLine, LstmLine, Any]:
+    def step(self, target: LstmLine, depth: LstmLine, keep_NS) -> tuple[LstmLine, LstmLine, Tensor]:
         """Returns the lines along the target after one target position, the lines in depth, and the last hidden state.
 
         Args:
@@ -159,12 +159,12 @@ class GridLayer(keras.layers.Layer):
         target, depth = (LstmLine(*(ops.swapaxes(x, 0, 1) for x in line)) for line in (blocks.target, blocks.depth))
         return target, depth, last.depth.hidden
 
-    def _given(self, lines: tuple[LstmLine, ...], keep, shape) -> Any:
+    def _given(self, lines: tuple[LstmLine, ...], keep, shape) -> Tensor:
         """Concatenates lines and mask, float32, with the leading axes of `shape`."""
         keep = ops.broadcast_to(ops.cast(keep, "float32")[..., None], (*shape[:-1], 1))
         return ops.concatenate([*(ops.cast(x, "float32") for line in lines for x in line), keep], axis=-1)
 
-    def _split(self, given, count: int) -> list[Any]:
+    def _split(self, given, count: int) -> list[Tensor]:
         """Returns the `count` lines and the mask that `_given` concatenated."""
         parts = ops.split(given, [self.width * (i + 1) for i in range(2 * count)], axis=-1)
         lines = [LstmLine(ops.cast(parts[2 * i], self.compute_dtype), parts[2 * i + 1]) for i in range(count)]
@@ -184,7 +184,7 @@ class GridLayer(keras.layers.Layer):
 
         return advance
 
-    def _zeros(self, shape: tuple) -> tuple[Any, Any]:
+    def _zeros(self, shape: tuple) -> tuple[Tensor, Tensor]:
         shape = (*shape, self.width)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, "float32")
 
@@ -221,9 +221,9 @@ def _unskewed(x_TLBC, positions):
 class GridSource(NamedTuple):
     """The encoded source sentences."""
 
-    words: Any
+    words: Tensor
     """(B, S, 2D): the contribution of each source word to the input of the first grid."""
-    keep: Any
+    keep: Tensor
     """(B, S) bool, True at data."""
 
 
@@ -255,13 +255,13 @@ class GridLstm(SequenceModel):
         maps, drops = (self.source_map, self.target_map), (self.source_dropout, self.target_dropout)
         build_all((*maps, *drops, *self.grids, *self.dropouts), (None, None, self.hparams.hidden_size))
 
-    def encode(self, features: dict[str, Any], seed=None) -> GridSource:
+    def encode(self, features: Features, seed=None) -> GridSource:
         """Returns the source's words for the first grid, and their mask."""
         inputs = features[INPUTS]
         x_BSD = self.source_dropout(self.source_embedding(inputs, seed=seed), seed=seed)
         return GridSource(self.source_map(x_BSD), self.source_embedding.keep(inputs))
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the last grid's output at the end of the source, (B, T, D); see the base class."""
         source = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
@@ -274,7 +274,7 @@ class GridLstm(SequenceModel):
         _, last_TBD = self.grids[-1](depth, source.keep)
         return self.dropouts[-1](ops.transpose(last_TBD, (1, 0, 2)), seed=seed)
 
-    def init_cache(self, encoded: GridSource, rows: Any, length: Any, beams: int = 1) -> tuple[LstmLine, ...]:
+    def init_cache(self, encoded: GridSource, rows: Size, length: Size | None, beams: int = 1) -> tuple[LstmLine, ...]:
         """Returns the lines along the target before the first position: (N, S, D) zeros for each grid."""
         shape = (rows, ops.shape(encoded.keep)[1], self.hparams.hidden_size)
         line = LstmLine(ops.zeros(shape, self.compute_dtype), ops.zeros(shape, "float32"))

@@ -14,10 +14,10 @@ Legend: B batch, S source length, T target length, D width, U units of a cell, N
 
 from dataclasses import dataclass
 
-from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param
 from t2t.hparams.lstm import RecurrentHParams, for_recurrent
 from t2t.hparams.recipes import for_copying, for_multi30k
+from t2t.hparams.transformer_moe import expert_complaints
 from t2t.registry import register_hparams
 
 
@@ -117,22 +117,17 @@ def lstm_moe_tiny() -> LstmMoeHParams:
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
-from t2t.layers.costs import gathered_costs, with_costs
+from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.experts import Experts
+from t2t.layers.feed_forward import Experts
 from t2t.layers.loops import scan
-from t2t.layers.masks import padding_keep
-from t2t.layers.recurrent import RecurrentLayer
-from t2t.layers.recurrent_attention import FactoredAttention, Memory
-from t2t.layers.recurrent_cells import CellState, build_cell
-from t2t.layers.recurrent_decoder import DecoderState
+from t2t.layers.recurrent import CellState, RecurrentLayer, build_cell
+from t2t.layers.recurrent_decoder import DecoderState, FactoredAttention, Memory
 from t2t.layers.residual import CompositeLayer
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
-from t2t.specs.constants import TARGETS
 
 
 class Mixture(NamedTuple):
@@ -197,7 +192,7 @@ class ExpertEncoder(CompositeLayer):
         return x_BSD, (start,) * (len(self.layers_) - 1)
 
 
-class ExpertDecoder(keras.layers.Layer):
+class ExpertDecoder(CachingLayer):
     """A bottom layer that attends to the source, experts, and layers above them.
 
     The bottom layer attends with its hidden state before the step, and reads the context together with the word. See
@@ -231,9 +226,15 @@ class ExpertDecoder(keras.layers.Layer):
         """Returns the state before the first step, from one state (N, U) per layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
-    def call(self, x_BTD, layers: tuple[CellState, ...], memory: Memory, keep_BT, seed=None):
-        """Returns the outputs (B, T, D) of all steps, from the word before each position and initial states."""
-        x_BTD = self.dropouts[0](x_BTD, seed=seed)
+    def call(
+        self, x, layers: tuple[CellState, ...], memory: Memory, keep_BT=None, cache: StepCache | None = None, seed=None
+    ):
+        """Returns the outputs (B, T, D) of all steps, or with a cache (N, D); see `RecurrentDecoder`."""
+        if cache is not None:
+            state = self.step(x, cache.state(self.path), memory)
+            cache.set_state(self.path, state)
+            return state.output
+        x_BTD = self.dropouts[0](x, seed=seed)
         advance = self._bottom_stepper(memory)
         gates_TBG = self.bottom.input_gates(ops.transpose(x_BTD, (1, 0, 2)))
         _, states = scan(lambda before, given: advance(given[0], before), layers[0], (gates_TBG,))
@@ -242,6 +243,9 @@ class ExpertDecoder(keras.layers.Layer):
         for layer, dropout in zip(self.upper, self.dropouts[2:], strict=True):
             x_BTD = x_BTD + dropout(layer(x_BTD, keep_BT)[0], seed=seed)
         return x_BTD
+
+    def empty_entry(self, rows, beams: int, length) -> None:
+        """Returns None: the state before the first position depends on the source, see `start`."""
 
     def step(self, x_ND, state: DecoderState, memory: Memory) -> DecoderState:
         """Returns the state after one step; its `output` (N, D) is that of `call` at the same position."""
@@ -282,12 +286,3 @@ class LstmMoe(LstmSeq2seq):
         layers, dropout, policy = hparams.num_hidden_layers, hparams.dropout, self.dtype_policy
         encoder = ExpertEncoder(*cell, layers, mixture, dropout, dtype=policy, name="encoder")
         return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
-
-    def body(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns the decoder's output, (B, T, D), as `Costed` with the cost of the experts; see the base class."""
-        targets_BT = features[TARGETS]
-        with gathered_costs(features) as costs:
-            encoded = self.encode(features, seed=seed)
-            words_BTD = self.target_embedding.before(ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0))), seed=seed)
-            hidden_BTD = self.decoder(words_BTD, encoded.finals, encoded.memory, padding_keep(targets_BT), seed=seed)
-        return with_costs(hidden_BTD, costs)

@@ -97,20 +97,17 @@ def _multi30k(hparams: Set) -> Set:
 
 
 # === The network ===
-from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.convolution import DepthwiseConvolution
+from t2t.layers.convolution import DepthwiseConvolution, columns, unfolded_length
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import build_all
-from t2t.layers.sizes import at_least
-from t2t.layers.unfolding import columns, unfolded_length
+from t2t.layers.tensors import Features, Tensor, at_least, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -213,7 +210,7 @@ class ConditionedRecurrence(CachingLayer):
         _, states_TBD = scan(step, ops.zeros_like(given[:, 0]), (ops.transpose(given, (1, 0, 2)),))
         return ops.transpose(states_TBD, (1, 0, 2))
 
-    def empty_entry(self, rows, beams: int, length) -> Any:
+    def empty_entry(self, rows, beams: int, length) -> Tensor:
         """Returns the state before the first position, (N, D) zeros."""
         return ops.zeros((rows, self.width), self.compute_dtype)
 
@@ -242,7 +239,7 @@ class Rctm(EncoderDecoder):
         hidden = (None, None, self.hparams.hidden_size)
         build_all((self.convolutions, self.recurrence, *self.dropouts), hidden)
 
-    def read_source(self, features: dict[str, Any], seed=None) -> tuple[Any, Any]:
+    def read_source(self, features: Features, seed=None) -> tuple[Tensor, Tensor]:
         """Returns the source's words (B, S, D), zeros at padding, and their number, (B,) int32."""
         inputs = features[INPUTS]
         length_B = ops.sum(ops.cast(self.source_embedding.keep(inputs), "int32"), axis=1)
@@ -265,7 +262,7 @@ class Rctm1(Rctm):
 
     hparams_class = Rctm1HParams
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns the source's vector, (B, D): the remaining column, or the mean if several remain."""
         x_BSD, count_B = self.convolutions(*self.read_source(features, seed=seed))
         return mean_of_kept(x_BSD, ops.arange(ops.shape(x_BSD)[1]) < count_B[:, None])
@@ -293,7 +290,7 @@ class Rctm2(Rctm):
         super().build(input_shape)
         build_all((self.translation, self.inverse), (None, None, width))
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns a column for each position of the unfolded target, (B, U, D), zeros beyond them."""
         x_BSD, length_B = self.read_source(features, seed=seed)
         columns_B, most = self._length(length_B), self._length(ops.shape(x_BSD)[1])

@@ -134,12 +134,12 @@ def resnet_mnist() -> ResnetHParams:
 
 
 # === The network ===
-from typing import Any
 
 from keras import ops
 
-from t2t.layers.batch_norm import BatchNorm
-from t2t.layers.resnet import ResidualBlock
+from t2t.layers.image_blocks import ResidualBlock
+from t2t.layers.norm import BatchNorm
+from t2t.layers.tensors import Features
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
@@ -187,7 +187,7 @@ class Resnet(SequenceModel):
         """Channels of the norm outside blocks: of the last stage with pre-activation, else of the first convolution."""
         return self.hparams.output_size if self.hparams.preactivation else self.hparams.hidden_size
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the mean of the last stage over positions, (B, E)."""
         x_BYXD = self.source_embedding.grid(features[INPUTS], seed=seed)
         if not self.hparams.preactivation:

@@ -80,14 +80,14 @@ def shake_shake_quick() -> ShakeShakeHParams:
 
 
 # === The network ===
-from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.batch_norm import BatchNorm
 from t2t.layers.dropout import GivenSeed, SeededLayer
-from t2t.layers.resnet import PaddedConvolution
+from t2t.layers.image_blocks import PaddedConvolution
+from t2t.layers.norm import BatchNorm
+from t2t.layers.tensors import Features
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
@@ -223,7 +223,7 @@ class ShakeShake(SequenceModel):
                 block.build((None, None, None, inputs))
                 inputs = channels
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the mean of the last stage over positions, (B, E)."""
         x_BYXD = self.norm(self.source_embedding.grid(features[INPUTS], seed=seed), seed=seed)
         for blocks in self.stages:

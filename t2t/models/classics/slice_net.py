@@ -187,7 +187,6 @@ def slice_net_tiny() -> SliceNetHParams:
 
 
 # === The network ===
-from typing import Any
 
 import keras
 from keras import ops
@@ -195,8 +194,8 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, build_all
-from t2t.layers.separable_convolution import ConvStep, Separability
-from t2t.layers.slice_modules import ConvModule, SliceSource, SourceAttention, Step
+from t2t.layers.separable_convolution import ConvModule, ConvStep, Separability, SliceSource, SourceAttention, Step
+from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -231,7 +230,7 @@ class SliceNet(EncoderDecoder):
         parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
         build_all(parts, (None, None, self.hparams.hidden_size))
 
-    def encode(self, features: dict[str, Any], seed=None) -> SliceSource:
+    def encode(self, features: Features, seed=None) -> SliceSource:
         """Returns the encoder's output and its mask."""
         keep_BS = self.source_embedding.keep(features[INPUTS])
         x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))

@@ -1,7 +1,7 @@
 """WaveNet: a set with the paper's receptive field, and a small one.
 
 The samples of a waveform are the tokens of a sequence: their 256 mu-law codes (section 2.2), see
-`t2t.problems.speech_generation`. Source of the network, in the order of its section 2, and of the values, unless a line
+`t2t.problems.speech_files`. Source of the network, in the order of its section 2, and of the values, unless a line
 says otherwise: van den Oord et al., *WaveNet: A Generative Model for Raw Audio* (2016, arXiv:1609.03499), sections 2
 and 3.
 
@@ -95,15 +95,14 @@ def wavenet_tiny() -> WaveNetHParams:
 
 
 # === The network ===
-from typing import Any
 
 from keras import ops
 
-from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
-from t2t.layers.pooling import mean_of_kept
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.tensors import Features, Tensor, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -182,7 +181,7 @@ class WaveNet(EncoderDecoder):
         build_all((self.first, *self.blocks, self.read, self.condition), (None, None, self.hparams.hidden_size))
         self.output_map.build((None, None, self.hparams.output_size))
 
-    def encode(self, features: dict[str, Any], seed=None):
+    def encode(self, features: Features, seed=None):
         """Returns the condition V h of all blocks side by side, (B, 1, L * 2 D); None without inputs."""
         if self.read is None or self.condition is None:
             return None
@@ -203,7 +202,7 @@ class WaveNet(EncoderDecoder):
         # ReLU, 1 x 1, ReLU; the last 1 x 1 and the softmax are the output layer (figure 4).
         return ops.relu(self.output_map(ops.relu(skipped), cache=cache))
 
-    def _conditions(self, ids, encoded, cache: StepCache | None) -> list[Any]:
+    def _conditions(self, ids, encoded, cache: StepCache | None) -> list[Tensor | None]:
         """Returns the condition that each block adds to its gates: (B, 1, 2 D), or with a cache (N, 2 D)."""
         if encoded is None:
             return [None] * len(self.blocks)

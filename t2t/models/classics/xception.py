@@ -102,16 +102,16 @@ def _optimised(hparams: XceptionHParams) -> XceptionHParams:
 
 
 # === The network ===
-from typing import Any
 
 from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.dropout import Dropout
+from t2t.layers.image_blocks import DownBlock, MiddleBlock, SeparableUnit
+from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.image import ImageBottom
-from t2t.layers.pooling import mean_of_kept
 from t2t.layers.residual import build_all
-from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
+from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
@@ -164,7 +164,7 @@ class Xception(SequenceModel):
             unit.build((None, None, None, channels))
         self.output_dropout.build()
 
-    def body(self, features: dict[str, Any], seed=None):
+    def body(self, features: Features, seed=None):
         """Returns the mean of the exit flow's output over positions, (B, E)."""
         inputs, keep = features[INPUTS], None
         if self.sees_images:

@@ -12,9 +12,7 @@ from t2t.errors import UserError
 from t2t.search.constraints.automaton import Automaton
 from t2t.search.constraints.finite_automaton import FiniteAutomaton, PhraseAutomaton
 from t2t.search.constraints.tree_automaton import tree_automaton
-from t2t.specs.constraints.constraint import OutputConstraint
-from t2t.specs.constraints.finite import FiniteConstraint
-from t2t.specs.constraints.trees import TreeConstraint
+from t2t.specs.constraints import FiniteConstraint, OutputConstraint, TreeConstraint
 
 
 class BatchConstraints(NamedTuple):

@@ -15,7 +15,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
-from t2t.specs.constraints.finite import DEAD, FiniteConstraint
+from t2t.specs.constraints import DEAD, FiniteConstraint
 
 MOST_CELLS = 2**26
 """Largest number of states times edges of the tables of a call: 512 MiB, on JAX up to 1.2 GiB with padding."""

@@ -13,7 +13,7 @@ import numpy as np
 from keras import ops
 
 from t2t.specs.constants import EOS_ID
-from t2t.specs.constraints.trees import MAX_DEPTH, TreeConstraint, TreeLabels
+from t2t.specs.constraints import MAX_DEPTH, TreeConstraint, TreeLabels
 
 _NOTHING, _END, _TAG, _OPEN, _CLOSE = range(5)
 """Kinds of ids."""

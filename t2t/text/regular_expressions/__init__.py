@@ -1,1 +1,1 @@
-"""Regular expressions over texts: their `syntax`, an `automaton` over bytes, and one over ids (`lifting`)."""
+"""Regular expressions over texts: their `syntax`, and an `automaton` over bytes and over the ids of a vocabulary."""

@@ -6,7 +6,7 @@ from itertools import islice
 
 import keras
 
-from t2t.checkpoints.best import Best
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.training.trainer import Trainer
 from t2t.training.weights import Arrays, ema_arrays, model_arrays, optimizer_arrays

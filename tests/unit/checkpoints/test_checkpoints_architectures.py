@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from t2t.checkpoints.architectures import check_same_meaning, to_state
 from t2t.checkpoints.checkpoint import ARCHITECTURE
+from t2t.checkpoints.compatibility import architecture_state, check_same_meaning
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -28,7 +28,7 @@ def save(tmp_path_factory):
             problem="p", model="m", hparams_set="s", hparams=hparams.to_dict(), spec=ProblemSpec(name="p")
         )
         store = CheckpointStore(RunDir.create(tmp_path_factory.mktemp("runs") / "run", record, {}).checkpoints_folder)
-        store.save(5, model={}, state=to_state("m", hparams) if state is None else state)
+        store.save(5, model={}, state=architecture_state("m", hparams) if state is None else state)
         return store.load(parts=())
 
     return write
@@ -93,7 +93,7 @@ def test_the_steps_of_a_universal_transformer_are_no_layers(save):
 
 
 def test_what_a_checkpoint_does_not_name_had_its_default(save):
-    named = to_state("m", tiny_hparams())
+    named = architecture_state("m", tiny_hparams())
     del named[ARCHITECTURE]["input_end"]
     check_same_meaning(save(tiny_hparams(), named), tiny_hparams(), (), ASKED)
     with refused("input_end=True", "input_end=False"):

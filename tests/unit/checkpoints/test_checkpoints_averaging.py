@@ -12,7 +12,7 @@ from t2t.checkpoints.averaging import (
     load_for_decoding,
     mean_checkpoint,
 )
-from t2t.checkpoints.best import Best
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from tests.errors import refused
 

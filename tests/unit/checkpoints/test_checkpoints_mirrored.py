@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.averaging import load_for_decoding
-from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import MODEL
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs, read_dev_outputs
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
@@ -292,12 +292,12 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
         (run.path / "events" / "train" / "events.out.tfevents.1").touch()
         run.publish_figures()
     elsewhere()
-    assert not RunDir.open(RUN).has_begun
+    assert not RunDir.open(RUN).can_resume
     create()
     assert names_in(local_path(RUN)) == {"vocab", "run.json"}
     assert not store.names("b/run/events") + store.names("b/run/tracking.json")
     save(5)
-    assert RunDir.open(RUN).has_begun
+    assert RunDir.open(RUN).can_resume
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
@@ -311,7 +311,7 @@ def test_a_run_whose_first_checkpoint_was_partly_uploaded_is_begun_again(store, 
     if is_elsewhere:
         elsewhere()
     assert not RunDir.open(RUN).has_checkpoints
-    assert not RunDir.open(RUN).has_begun
+    assert not RunDir.open(RUN).can_resume
     create()
     save(7)
     assert checkpoints().steps() == [7]

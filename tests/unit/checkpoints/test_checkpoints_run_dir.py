@@ -17,8 +17,8 @@ from t2t.hparams.transformer import transformer_base
 from t2t.registry.plugins import load_plugins
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.sealed_files import edited
 
@@ -132,7 +132,7 @@ def test_a_run_begins_anew_unless_it_has_finished_or_evaluated_checkpoints(run, 
         (run.path / "checkpoints" / checkpoint).mkdir(parents=True)
     assert run.has_checkpoints == bool(checkpoint and about)
     if checkpoint or not about:
-        assert run.has_begun == bool(about)
+        assert run.can_resume == bool(about)
     with refused(*about) if about else contextlib.nullcontext():
         RunDir.create(run.path, record(random_seed=5), {})
     assert RunDir.open(run.path).record.random_seed == (run.record.random_seed if about else 5)
@@ -156,7 +156,7 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(begun, 
     assert (begun.path / "run.json").read_bytes() == before, "the old record stays until there is the new one"
     begun.append_metrics(100, {"loss": 3.0})
     caplog.clear()
-    assert not begun.has_begun
+    assert not begun.can_resume
     RunDir.create(begun.path, record(random_seed=5), {})
     assert [str(begun.path) in message and "100" in message for message in caplog.messages] == [True]
     assert sorted(path.name for path in begun.path.iterdir()) == ["run.json", "vocab"]

@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t.checkpoints.best import Best
 from t2t.checkpoints.checkpoint import DamagedCheckpointError, _json_bytes
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.files.trust import sealed

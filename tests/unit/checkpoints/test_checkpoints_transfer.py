@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.checkpoint import Checkpoint
-from t2t.checkpoints.transfer import RowTransfer, match, require_exact, require_some
-from t2t.checkpoints.vocabularies import check_same_vocabularies, counterparts, to_state
-from t2t.text.token import TokenEncoder
+from t2t.checkpoints.compatibility import (
+    RowTransfer,
+    check_same_vocabularies,
+    counterparts,
+    match,
+    require_exact,
+    require_some,
+    vocabularies_state,
+)
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 WEIGHTS = {"embed": np.zeros((100, 8)), "body/kernel": np.zeros((8, 8)), "old": np.zeros(3)}
@@ -101,7 +108,7 @@ def test_a_mixture_that_shares_its_modalities_is_checked_against_a_single_proble
 ):
     folder = tmp_path / "run/checkpoints/step-00000001"
     weights = {path: np.zeros(2) for path in ALL_SHARED}
-    checkpoint = Checkpoint(1, weights, state=to_state(describe_encoders({theirs: OTHERS})), folder=folder)
+    checkpoint = Checkpoint(1, weights, state=vocabularies_state(describe_encoders({theirs: OTHERS})), folder=folder)
     check = (shared_modalities, Path("/runs/mine"), "--checkpoint=x")
     check_same_vocabularies(checkpoint, describe_encoders({ours: OTHERS}), *check)
     prints = [one.fingerprint[:12] for one in (OTHERS, WORDS)]

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, eval, exporter, trainer, tune
-from t2t.cli.addresses import check_addresses, mirror_files
-from t2t.cli.common import parse
+from t2t.cli.common import check_addresses, mirror_files, parse
 from t2t.cli.config import format_config, refuse_flags
+from t2t.cli.decoding_flags import given_hparams, trained_overrides
 from t2t.cli.problem_flags import config_of
-from t2t.cli.search_flags import given_hparams, trained_overrides
 from t2t.files.paths import address_of, named_files
 from t2t.runs.config import RunConfig
 from t2t.runs.names import build_hparams

@@ -16,7 +16,7 @@ from t2t.cli.decoding import (
     default_target,
     print_scores,
 )
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files import job
@@ -27,7 +27,7 @@ from t2t.runs.data import open_data
 from t2t.runs.loading import LoadedRun, open_to_decode
 from t2t.runs.names import get_problem
 from t2t.search.settings import SearchSettings
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.in_process import check_refused
 from tests.many_runs import create_run
@@ -215,7 +215,7 @@ def written(monkeypatch):
 
     monkeypatch.setattr(decoder, "load_runs", load_runs)
     monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
-    monkeypatch.setattr(decoder, "answer_by_beam", lambda *args: None)
+    monkeypatch.setattr(decoder, "_answer_by_beam", lambda *args: None)
     monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
 
 

@@ -11,7 +11,7 @@ import pytest
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import get_problem
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests import many_runs
 from tests.builders import edited
 from tests.raised import errors_made

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from t2t.cli.common import parse
-from t2t.cli.help import WIDTH
+from t2t.cli.flags import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import get_hparams, get_problem, select_names

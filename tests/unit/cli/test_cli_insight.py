@@ -13,7 +13,7 @@ import pytest
 from t2t.checkpoints.run_dir import lock_run
 from t2t.cli import insight
 from t2t.cli.studio import ShowStudio
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data

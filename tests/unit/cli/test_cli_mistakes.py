@@ -20,7 +20,8 @@ from t2t.cli import (
     translate_all,
     tune,
 )
-from t2t.cli.common import define_alias, parse
+from t2t.cli.common import parse
+from t2t.cli.flags import define_alias
 from tests.errors import refused
 from tests.in_process import check_refused
 
@@ -126,7 +127,6 @@ MISTAKES = [
     (decoder, "--decode_beam=4", "--decode_beam decode_beam_size"),
     (decoder, "--max_new_tokens=4", "--max_new_tokens --hparams=extra_length=...?"),
     (avg_all, "--n=2 --checkpoints=1,2", "--n --checkpoints"),
-    (avg_all, "--output_dir=a --model_dir=b", "--output_dir=a --model_dir=b"),
     (decoder, REFERENCE, "--decode_reference: --decode_from_file"),
     (decoder, f"{REFERENCE} --decode_from_file=-", "--decode_reference: --decode_from_file"),
     (decoder, f"{REFERENCE} {FILE} --decode_to_file=-", "--decode_reference: --decode_from_file"),

@@ -26,7 +26,7 @@ from t2t.hparams.field import UsedWhen
 from t2t.hparams.transformer import TransformerHParams, transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.masks import CAUSAL
-from t2t.layers.modalities.tokens import TokenSoftmax
+from t2t.layers.modalities.base import TokenSoftmax
 from t2t.layers.positions import SinusoidalPositions
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import RandomCrop

@@ -5,8 +5,7 @@ import shlex
 import pytest
 
 from t2t.cli import decoder, trainer
-from t2t.cli.search_flags import search_overrides, trained_overrides
-from t2t.cli.sharding import command_of_shard
+from t2t.cli.decoding_flags import command_of_shard, search_overrides, trained_overrides
 from t2t.hparams.transformer import transformer_base
 from t2t.runs.loading import override_decoding
 from tests.errors import refused

@@ -11,9 +11,8 @@ from t2t.backends.cluster import find_cluster
 from t2t.cli import bleu, datagen, decoder, distill, exporter, insight, make_tf_configs, query_server, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
-from t2t.cli.decoding_flags import decoding_devices
-from t2t.cli.polling import steps_as_they_appear
-from t2t.cli.search_flags import search_overrides, trained_overrides
+from t2t.cli.decoding_flags import decoding_devices, search_overrides, trained_overrides
+from t2t.cli.pairs import steps_as_they_appear
 from t2t.cli.tensor2tensor import REFUSED, RUN_FLAGS, SCHEDULES, SYNONYMS, check_schedule
 from t2t.runs.names import get_hparams, select_names
 from t2t.runs.run_checks import override_decoding

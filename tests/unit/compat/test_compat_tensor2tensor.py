@@ -21,7 +21,7 @@ from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.names import get_problem
-from t2t.runs.split_batches import build_training_batches, cut_reader
+from t2t.runs.trained_problems import build_training_batches, cut_reader
 from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
 from tests.generated import epoch_of, examples_of, rows_of
@@ -166,7 +166,7 @@ class TheirTexts(text_problems.Text2SelfProblem):
   def vocab_type(self):
     return text_problems.VocabType.CHARACTER
   def generate_samples(self, data_dir, tmp_dir, dataset_split):
-    yield {"targets": "a text"}
+    yield {"targets": "a text" * 100}
 
 @registry.register_problem
 class TheirBooks(text_problems.ChoppedTextProblem):
@@ -180,7 +180,7 @@ class TheirBooks(text_problems.ChoppedTextProblem):
     for name in ("their_classes", "their_texts", "their_books"):
         generate(name, tmp_path)
     assert texts("their_classes")["dev"] == [("so-so dev", "good")]
-    assert texts("their_texts")["train"] == [("a text",)]
+    assert texts("their_texts")["train"] == [("a text" * 100,)]  # longer than training reads by default
     assert texts("their_books")["train"] == [("abcd",), ("efgh",)]
 
 
@@ -280,7 +280,7 @@ SEVERAL_LABELS = """
 class TheirStress(text_problems.Text2ClassProblem):
   vocab_type, num_classes = text_problems.VocabType.CHARACTER, 3
   def class_labels(self, data_dir):
-    return ["_", "no stress", "EOS"]
+    return ["_", "no stress"]
   def example_reading_spec(self):
     return {"inputs": tf.VarLenFeature(tf.int64), "targets": tf.VarLenFeature(tf.int64)}, None
   def generate_samples(self, data_dir, tmp_dir, dataset_split):
@@ -314,7 +314,7 @@ def test_labels_of_each_character_and_numbers_become_a_text(load, texts, tmp_pat
     source = Source(tmp_path, random.Random(0), data_dir=tmp_path)
     stress.with_encoders(stress.build_encoders(source))
     (sample,) = stress.generate_samples("train", source)
-    assert sample["targets"] == "_ no_stress EOS"
+    assert sample["targets"] == "_ no_stress ID_2"
     assert stress.encoders["targets"].decode(stress.encoders["targets"].encode(sample["targets"])) == sample["targets"]
 
 
@@ -368,6 +368,35 @@ class TheirPictures(image_utils.Image2ClassProblem):
     return image_utils.image_generator([[[[9 * n]] * 2] * 2 for n in numbers], numbers)
 
 @registry.register_problem
+class TheirTestPictures(TheirPictures):
+  dataset_splits = [{"split": split, "shards": 1} for split in ("train", "dev", "test")]
+  def generate_data(self, data_dir, tmp_dir, task_id=-1):
+    for split in self.dataset_splits:
+      paths = getattr(self, split["split"].replace("train", "training") + "_filepaths")(data_dir, 1, shuffled=False)
+      generator_utils.generate_files(self.generator(data_dir, tmp_dir, split["split"] == "train"), paths)
+
+@registry.register_problem
+class TheirCaptions(image_utils.Image2TextProblem):
+  is_character_level, num_channels, image_size = True, 1, 2
+  def generator(self, data_dir, tmp_dir, is_training):
+    (image,) = image_utils.image_generator([[[[9]] * 2] * 2], [0])
+    yield dict(image, **{"image/class/label": self.feature_encoders(data_dir)["targets"].encode("nine") + [1]})
+
+@registry.register_problem
+class TheirTokens(TheirCaptions):
+  is_character_level, targeted_vocab_size = False, 60
+
+@registry.register_problem
+class TheirSharedTokens(TheirTokens):
+  targeted_vocab_size = None
+  @property
+  def vocab_problem(self):
+    return Shared
+
+class Shared:
+  vocab_filename = "vocab.endefr.60"
+
+@registry.register_problem
 class TheirWrongPictures(TheirPictures):
   def generator(self, data_dir, tmp_dir, is_training):
     for sample in super().generator(data_dir, tmp_dir, is_training):
@@ -406,6 +435,13 @@ def test_images_and_speech_are_what_their_generate_data_would_write(load, texts,
     assert {split: sorted(rows) for split, rows in shown.items()} == {
         "train": [(0, "zero"), (9, "one")], "dev": [(18, "two")],
     }  # fmt: skip
+    assert generate("their_test_pictures", tmp_path) == {"train": 2, "dev": 1, "test": 1}
+    encoder = SubwordEncoder.build(["nine", "ninety"], 60)
+    (tmp_path / "data/vocab.endefr.60").write_bytes(encoder.to_bytes())
+    for name in ("their_captions", "their_tokens", "their_shared_tokens"):
+        generate(name, tmp_path)
+        (image, text) = texts(name)["dev"][0]
+        assert (image.shape, int(image.max()), text) == ((2, 2, 1), 9, "nine")
     assert generate("their_speech", tmp_path) == {"train": 3, "dev": 1, "test": 1}
     found = texts("their_speech")
     assert {split: sorted(text for _, text in rows) for split, rows in found.items()} == {

@@ -4,9 +4,9 @@ from collections import UserList
 
 import pytest
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.problems.text_problems import Text2Text
 
 
@@ -90,7 +90,7 @@ def data_blocks(monkeypatch):
     """Returns a function that sets how many digests, or lengths, are handled at a time."""
 
     def set_size(size):
-        for module in ("digests", "lengths"):
+        for module in ("generation.duplicates", "reading.reader"):
             monkeypatch.setattr(f"t2t.data.{module}.BLOCK", size)
 
     return set_size

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.data.batching import Ladder, cut_batches, pad_to, padded_size
-from t2t.data.lengths import batch_unit
+from t2t.data.reading.batching import Ladder, cut_batches, pad_to, padded_size
+from t2t.data.reading.reader import batch_unit
 from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.errors import refused
 

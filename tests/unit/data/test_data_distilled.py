@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from t2t.data.distilled import find_distilled, write_distilled
-from t2t.data.generate import generate
+from t2t.data.generation.distilled import find_distilled, write_distilled
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from tests.errors import refused
 from tests.generated import examples_of
 

@@ -7,13 +7,13 @@ from collections import UserList
 
 import pytest
 
-from t2t.data import duplicates
-from t2t.data.array_tasks import generate_part, merge
-from t2t.data.data_folder import partial_folder
-from t2t.data.generate import generate
+from t2t.data.generation import duplicates
+from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import partial_folder
+from t2t.data.generation.duplicates import mark_samples
+from t2t.data.generation.generate import generate
+from t2t.data.generation.plan import GenerationJob, read_plan
 from t2t.data.manifest import read_manifest
-from t2t.data.plan import read_plan
-from t2t.data.verdicts import mark_samples
 from t2t.errors import MachineError
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
@@ -117,7 +117,7 @@ def test_merging_says_what_is_missing_after_the_first_array_job(pairs, tmp_path)
     with refused(partial, "'train',"):
         duplicates.find_duplicates(plan, partial)
     with refused(partial):
-        next(mark_samples(iter([]), plan, problem, partial, 0))
+        next(mark_samples(iter([]), GenerationJob(plan, problem, partial, tmp_path), 0))
 
 
 def test_what_another_filter_drops_makes_no_later_sample_a_duplicate(tmp_path):
@@ -177,14 +177,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from t2t.data import digests, duplicates
+from t2t.data.generation import duplicates
 from t2t.errors import MachineError
 
 class Digests:
     samples = 3_000_000
 
     def read(self, group):
-        entries = np.zeros(0 if group else self.samples, digests.ENTRY)
+        entries = np.zeros(0 if group else self.samples, duplicates.ENTRY)
         entries["sample"] = np.arange(len(entries))
         return entries
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.problems.text_files import Text2TextFiles
 from tests.errors import refused

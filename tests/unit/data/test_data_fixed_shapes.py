@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t.data.extremes import extreme_batches
-from t2t.data.fixed_shapes import FixedShapes, _widths
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.fixed_shapes import FixedShapes, _widths
+from t2t.data.reading.training_batches import TrainingBatches
 
 
 def lengths_like_sentences(count, seed=0):

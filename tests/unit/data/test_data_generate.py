@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from t2t.data.generate import ReadingProgress, generate
+from t2t.data.generation.generate import ReadingProgress, generate
+from t2t.data.generation.plan import seed_of
 from t2t.data.manifest import read_manifest
-from t2t.data.shard_job import seed_of
 from t2t.errors import MachineError, UserError
 from t2t.problems.array_inputs import Audio2Class
 from tests.errors import refused

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
+from t2t.data.generation.problem_settings import check_matches, declared_by, settings_of
 from t2t.data.manifest import FORMAT, Manifest, load_encoders, read_manifest
-from t2t.data.problem_settings import check_matches, declared_by, settings_of
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
 from tests.sealed_files import edited

@@ -7,13 +7,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data.extremes import extreme_batches
-from t2t.data.generate import generate
-from t2t.data.lengths import lengths_in_blocks
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.sampler import WindowedOrder
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.reader import SplitReader, lengths_in_blocks
+from t2t.data.reading.sampler import WindowedOrder
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.text.sample import draw_sample
 
 FEW, MANY = 2500, 10_000
@@ -39,7 +38,7 @@ def of_size(digits_class, tmp_path_factory):
     """
     made = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("t2t.data.digests.BLOCK", 500)
+        patch.setattr("t2t.data.generation.duplicates.BLOCK", 500)
         for count in (10, FEW, MANY):  # the first for one-time imports
             folder = tmp_path_factory.mktemp("data")
             sizes = {"train": count, "dev": 5}

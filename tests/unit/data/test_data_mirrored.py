@@ -2,11 +2,11 @@
 
 import pytest
 
-from t2t.data.array_tasks import generate_part, merge
-from t2t.data.generate import generate
+from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import fetch_data, refresh
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, read_manifest
-from t2t.data.mirrored import fetch_data, refresh
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.errors import MachineError
 from t2t.files.paths import local_path
 from t2t.files.remote import mirror

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from t2t.data.extremes import extreme_batches
-from t2t.data.packing import PackedRows, best_fit, pack_ids
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.packing import PackedRows, best_fit, pack_ids
+from t2t.data.reading.training_batches import TrainingBatches
 from tests.errors import refused
 from tests.generated import epoch_of, examples_of
 
@@ -38,7 +38,7 @@ def test_rows_by_hand():
     # Targets alone are packed, too.
     rows = PackedRows.for_features(["targets"], 10, 20)
     (batch,) = rows.cut_batches(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
-    assert (batch.indices.tolist(), batch.places.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
+    assert (batch.indices.tolist(), batch.row_of_example.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
     assert batch.widths == {"targets": 10}
 
 

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.extremes import extreme_batches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.preprocessing_pool import PreprocessingPool
-from t2t.data.preprocessors import generator_of
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import Curriculum, TrainingBatches
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.preprocessors import PreprocessingPool, generator_of
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.masking import TokenMasking
-from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
+from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, TokenMasking
 from t2t.problems.text_problems import Text2Text
 from tests.errors import refused
 from tests.generated import Other, Parity, Repeated, epoch_of, examples_of, same_arrays

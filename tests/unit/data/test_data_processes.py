@@ -13,7 +13,7 @@ from tests.generated import contents
 SCRIPT = """
 import os, sys, threading
 from pathlib import Path
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import T2TError
 from t2t.problems.text_problems import Text2Text
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import t2t
-from t2t.data.generate import generate
-from t2t.data.manifest import Manifest, read_manifest
-from t2t.data.raw_files import RawFile
+from t2t.data.generation.generate import generate
+from t2t.data.manifest import Manifest, RawFile, read_manifest
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.config import RunConfig
-from t2t.runs.data import generate_data, open_data
+from t2t.runs.data import generate_all, open_data
 from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.sealed_files import edited
@@ -43,7 +42,7 @@ def request_(files, tmp_path):
 
 
 def generated(request):
-    return generate_data(request, get_problem(request.problem, request.problem_options))
+    return generate_all(request)[0]
 
 
 def test_training_generates_data_with_an_option_that_generation_alone_refuses(request_, tmp_path):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from t2t.data.manifest import read_manifest
-from t2t.data.mixture import MixedBatches, ProblemSchedule, WorkerBatches, shares_by_size
-from t2t.data.reader import SplitReader
-from t2t.data.sampler import Permutation, WindowedOrder
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, WorkerBatches, shares_by_size
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.sampler import Permutation, WindowedOrder
+from t2t.data.reading.training_batches import TrainingBatches
 from tests.errors import refused
 
 

@@ -11,13 +11,13 @@ from collections import UserList
 
 import pytest
 
-from t2t.data import array_tasks
-from t2t.data.array_tasks import merge, parse_task
-from t2t.data.data_folder import partial_folder
-from t2t.data.generate import generate
+from t2t.data.generation import array_tasks
+from t2t.data.generation.array_tasks import merge, parse_task
+from t2t.data.generation.data_folder import partial_folder
+from t2t.data.generation.generate import generate
+from t2t.data.generation.plan import read_plan, seed_of
+from t2t.data.generation.shard_job import shard_folder
 from t2t.data.manifest import read_manifest
-from t2t.data.plan import read_plan
-from t2t.data.shard_job import seed_of, shard_folder
 from t2t.errors import MachineError
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.problems.base import Source

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from t2t.data.columns import FeatureColumn, batch_dtype, first_not_finite, pack, pad, stored_dtype
+from t2t.data.generation.split_writer import SplitWriter
 from t2t.data.manifest import FileRecord, Manifest, SplitRecord, read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.shards import ShardWriter
+from t2t.data.reading.reader import SplitReader
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
 
@@ -45,7 +45,7 @@ def written(tmp_path_factory):
     """47 examples of every kind of feature, written in calls of 5 into shards of at most 12."""
     folder = tmp_path_factory.mktemp("shards")
     rows = examples(47)
-    writer = ShardWriter(folder, "train", FEATURES, most_examples=12)
+    writer = SplitWriter(folder, "train", FEATURES, most_examples=12)
     for start in range(0, 47, 5):
         part = rows[start : start + 5]
         writer.write({name: pack([row[name] for row in part], spec, name, "p") for name, spec in FEATURES.items()})
@@ -118,13 +118,13 @@ def test_rows_are_padded_with_zeros(written):
 
 
 def test_a_call_larger_than_a_shard_is_cut_and_few_bytes_are_used(tmp_path):
-    writer = ShardWriter(tmp_path, "dev", {"targets": TOKENS}, most_examples=4)
+    writer = SplitWriter(tmp_path, "dev", {"targets": TOKENS}, most_examples=4)
     writer.write({"targets": pack([np.array([5, 1])] * 9 + [np.array([9, 9, 1])], TOKENS, "targets", "p")})
     totals, shards = writer.finish()
     assert [shard.examples for shard in shards] == [4, 4, 2]
     assert (totals["targets"].items, totals["targets"].longest) == (21, 3)
     assert np.load(tmp_path / "dev-00002-of-00003.targets.values.npy").tolist() == [5, 1, 9, 9, 1]
-    writer = ShardWriter(tmp_path, "test", {"targets": LABEL}, most_bytes=10)
+    writer = SplitWriter(tmp_path, "test", {"targets": LABEL}, most_bytes=10)
     for _ in range(6):
         writer.write({"targets": FeatureColumn(np.zeros(4, np.uint8), np.ones(4, np.int64))})
     assert [shard.examples for shard in writer.finish()[1]] == [8, 8, 8], "one ends when its bytes are full"

@@ -5,13 +5,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data.batching import SHORTEST_WIDTH
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.prefetch import Prefetch
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import Curriculum, TrainingBatches
+from t2t.data.reading.batching import SHORTEST_WIDTH
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.prefetch import Prefetch
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from tests.errors import refused
 from tests.generated import Other, Parity, Repeated, check_resuming, epoch_of, examples_of, rows_of, same_arrays
 from tests.waiting import wait_until

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from t2t.data import verification
-from t2t.data.manifest import read_manifest
-from t2t.data.verification import SIDE_FILE, verify_files
-from t2t.files import file_marks
+from t2t.data import manifest
+from t2t.data.manifest import SIDE_FILE, read_manifest, verify_files
+from t2t.files import trust
 from t2t.files.trust import read_sealed
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
@@ -24,7 +23,7 @@ FILE = "train-00001-of-00004.inputs.values.npy"
 @pytest.fixture
 def settled_after(monkeypatch):
     """Returns a function that sets the age in nanoseconds at which files count as settled."""
-    return lambda age: monkeypatch.setattr(file_marks, "_SETTLED_NS", age)
+    return lambda age: monkeypatch.setattr(trust, "_SETTLED_NS", age)
 
 
 @pytest.fixture
@@ -37,8 +36,8 @@ def folder(digits_folder, tmp_path, settled_after):
 @pytest.fixture
 def hashed(monkeypatch):
     """A list that collects the names of files that are hashed."""
-    names, sha256_of = [], verification.sha256_of
-    monkeypatch.setattr(verification, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
+    names, sha256_of = [], manifest.sha256_of
+    monkeypatch.setattr(manifest, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
     return names
 
 
@@ -84,9 +83,9 @@ def exchange(path):
 @pytest.mark.parametrize("change", [rewrite, partial(rewrite, keep_times=True), exchange], ids=range(3))
 def test_a_changed_file_is_noticed(folder, change):
     verify(folder)
-    marks = file_marks.file_marks(folder / FILE)
+    marks = trust.file_marks(folder / FILE)
     change(folder / FILE)
-    while file_marks.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
+    while trust.file_marks(folder / FILE) == marks:  # until the file system's clock has advanced
         (folder / FILE).chmod(0o644)
     assert marks[0] == (folder / FILE).stat().st_size
     with refused(FILE):

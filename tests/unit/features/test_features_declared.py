@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from t2t.data.columns import SEQUENCES
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
+from t2t.data.generation.problem_settings import declared_by
 from t2t.data.manifest import load_encoders
-from t2t.data.problem_settings import declared_by
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.features import Audio, Image, Label, Text, Tree, Vector
 from t2t.problems.base import Finished, Problem, Source, declared_spec, nominal_spec
 from t2t.specs.constants import TRAIN

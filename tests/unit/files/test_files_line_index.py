@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t2t.files import file_marks
+from t2t.files import trust
 from t2t.files.line_index import index_lines, kept_index
 from t2t.files.lines import read_lines
 from tests.errors import refused
@@ -79,7 +79,7 @@ def test_utf16_and_missing_files_are_refused(tmp_path, pack):
 @pytest.fixture
 def settled(monkeypatch):
     """Files count as settled immediately, so that tests need not wait."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(trust, "_SETTLED_NS", -(10**18))
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t2t.files.line_blocks import cut_files, read_pairs
-from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, pair_lines, read_lines, stream_lines
-from t2t.files.source import LineSource
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, LineSource, pair_lines, read_lines, stream_lines
 from tests.errors import refused
 from tests.waiting import join_all, start_thread
 

@@ -7,8 +7,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import avg_all, datagen, exporter, importer, runs, server, shortlist, trainer
 from t2t.errors import UnknownNameError
 from t2t.files.atomic import made_folder
-from t2t.files.paths import local_path, to_record
-from t2t.files.zoo import PACKAGE, zoo_in, zoo_runs
+from t2t.files.paths import ZOO_IN_PACKAGE, local_path, to_record, zoo_in, zoo_runs
 from tests.errors import refused
 from tests.in_process import call, check_refused
 
@@ -25,8 +24,8 @@ def own(tmp_path):
 
 def test_the_first_folder_with_a_name_has_its_run_and_the_package_comes_last(own, monkeypatch):
     monkeypatch.setenv("T2T_ZOO", "")
-    assert local_path(NAME) == PACKAGE / "ende_numbers"
-    assert local_path(f"{NAME}/checkpoints") == PACKAGE / "ende_numbers/checkpoints"
+    assert local_path(NAME) == ZOO_IN_PACKAGE / "ende_numbers"
+    assert local_path(f"{NAME}/checkpoints") == ZOO_IN_PACKAGE / "ende_numbers/checkpoints"
     monkeypatch.setenv("T2T_ZOO", f"{own}/b")
     with zoo_in(""):
         assert local_path("zoo:mine") == own / "b/mine"
@@ -34,7 +33,7 @@ def test_the_first_folder_with_a_name_has_its_run_and_the_package_comes_last(own
         found = {"ende_numbers": own / "a/ende_numbers", "mine": own / "a/mine", "yours": own / "b/yours"}
         assert {name: zoo_runs()[name] for name in found} == found
         assert ".hidden" not in zoo_runs()
-    assert local_path(NAME) == PACKAGE / "ende_numbers"
+    assert local_path(NAME) == ZOO_IN_PACKAGE / "ende_numbers"
     with zoo_in(str(own / "none")), refused("--zoo_dir", own / "none"):
         local_path(NAME)
 
@@ -50,7 +49,7 @@ def test_what_is_no_run_of_the_zoo_is_refused_with_near_names(monkeypatch):
 
 def test_records_name_a_run_of_the_package_wherever_it_is_installed(tmp_path):
     assert to_record(local_path(NAME) / "vocab") == f"{NAME}/vocab"
-    assert to_record(PACKAGE) == str(PACKAGE)
+    assert to_record(ZOO_IN_PACKAGE) == str(ZOO_IN_PACKAGE)
     with zoo_in(str(tmp_path)):
         assert to_record(tmp_path / "mine") == str(tmp_path / "mine")
 
@@ -68,9 +67,9 @@ def test_records_name_a_run_of_the_package_wherever_it_is_installed(tmp_path):
     (server, ["--output_dir=zoo:ende"], "zoo:ende ende_numbers"),
 ])  # fmt: skip
 def test_commands_write_nothing_to_it(command, flags, about):
-    before = {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in ZOO_IN_PACKAGE.rglob("*")}
     check_refused(command, *flags, about=about)
-    assert {path: path.stat().st_mtime_ns for path in PACKAGE.rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in ZOO_IN_PACKAGE.rglob("*")} == before
 
 
 @pytest.mark.parametrize("call_of", [
@@ -82,10 +81,10 @@ def test_commands_write_nothing_to_it(command, flags, about):
                      "transformer_quickstart_range", trials=1),
 ])  # fmt: skip
 def test_functions_write_nothing_to_it(call_of):
-    before = sorted(PACKAGE.rglob("*"))
+    before = sorted(ZOO_IN_PACKAGE.rglob("*"))
     with refused(NAME):
         call_of()
-    assert sorted(PACKAGE.rglob("*")) == before
+    assert sorted(ZOO_IN_PACKAGE.rglob("*")) == before
 
 
 def test_its_runs_are_listed(own):

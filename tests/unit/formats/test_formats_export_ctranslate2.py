@@ -18,8 +18,8 @@ from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.token import TokenEncoder
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import TokenEncoder
 from tests.builders import tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of

@@ -15,15 +15,15 @@ from safetensors.numpy import load_file
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.formats.exporter import ExportJob, Trial
+from t2t.formats.exporting import example_text
 from t2t.formats.huggingface.write import HuggingFaceExport
-from t2t.formats.made_inputs import example_text
 from t2t.formats.parity import ParityError
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.runs.importing import import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
 from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy, weights_of
 from tests.errors import refused

@@ -11,18 +11,15 @@ import tensorflow as tf
 
 from t2t.files.lines import clean_line
 from t2t.formats.parity import FLOAT32, PROMISES, ParityError
-from t2t.formats.saved_model.in_graph import VOCABULARIES, graph_vocabulary
-from t2t.formats.saved_model.in_graph.base import cleaned, is_blank
-from t2t.formats.saved_model.trial import prove_decoding
-from t2t.text import ENCODER_CLASSES
+from t2t.formats.saved_model.vocabularies import VOCABULARIES, cleaned, graph_vocabulary, is_blank
+from t2t.formats.saved_model.write import prove_decoding
 from t2t.text.byte import ByteEncoder
-from t2t.text.language_codes import LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.encoder import LanguageCodes, learned_classes
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.token import TokenEncoder
-from t2t.text.word_list import WordListEncoder
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import TokenEncoder, WordListEncoder
 from tests.errors import refused
 from tests.letters import WORDS as LETTERS
 from tests.letters import letters, translator_of
@@ -96,7 +93,7 @@ def pair(request):
 
 
 def test_every_kind_of_text_has_its_operations():
-    assert VOCABULARIES.keys() == {*ENCODER_CLASSES, PieceTableEncoder.kind}
+    assert VOCABULARIES.keys() == {*learned_classes(), PieceTableEncoder.kind}
 
 
 def test_ids_are_those_of_the_encoder(pair):

@@ -10,17 +10,17 @@ import pytest
 
 from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.exporting import export
-from t2t.formats.marian.export import MarianExport
-from t2t.formats.marian.yaml import format_vocabulary, parse_settings, parse_vocabulary
+from t2t.formats.marian.write import MarianExport
 from t2t.formats.parity import ParityError
+from t2t.formats.yaml import format_vocabulary, parse_settings, parse_vocabulary
 from t2t.runs.importing import import_run
 from t2t.runs.loading import load
 from t2t.runs.names import request_import
-from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
+from t2t.text.imported import BpeEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import numpy
 from tests.errors import refused
 from tests.letters import TEXTS, letters, marked_letters, translator_of

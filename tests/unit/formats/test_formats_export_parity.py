@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.formats.exporter import Trial
-from t2t.formats.made_inputs import make_inputs
+from t2t.formats.exporting import make_inputs
 from t2t.formats.parity import (
     FLOAT32,
     INT8,
@@ -24,7 +24,7 @@ from t2t.formats.parity import (
     relative_difference,
 )
 from t2t.formats.saved_model.served import Served
-from t2t.formats.saved_model.trial import prove_signatures
+from t2t.formats.saved_model.write import prove_signatures
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused

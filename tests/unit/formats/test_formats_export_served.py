@@ -14,11 +14,11 @@ from t2t.inference.rows import padded
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.result import NO_HYPOTHESIS
-from t2t.specs.constraints.finite import ANYTHING
+from t2t.specs.constraints import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.language_codes import LanguageMarks
+from t2t.text.encoder import LanguageMarks
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, marked_letters, moods, translator_of
 

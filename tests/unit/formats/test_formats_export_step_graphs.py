@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from t2t.formats import graph_script, vocabularies
 from t2t.formats.exporter import ExportJob, Trial
+from t2t.formats.exporting import make_inputs
 from t2t.formats.graph_script import Model
-from t2t.formats.made_inputs import make_inputs
 from t2t.formats.parity import FLOAT32, PROMISES, ParityError
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
 from t2t.inference.rows import cut_rows
@@ -26,15 +26,13 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.registry import EXPORTERS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
-from t2t.text.language_codes import LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.encoder import LanguageCodes
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import save_encoders
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 from tests.builders import tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of

@@ -10,12 +10,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.formats.ctranslate2.write import CTranslate2Export
-from t2t.formats.exporter import Export, ExportJob, check_search
-from t2t.formats.exporting import export
+from t2t.formats.exporter import Export, ExportJob, check_search, needs
+from t2t.formats.exporting import MOST_PIECES, example_text, export, make_inputs, make_texts
 from t2t.formats.huggingface.write import HuggingFaceExport
 from t2t.formats.litert import LiteRtExport, expand_new_axes
-from t2t.formats.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
-from t2t.formats.marian.export import MarianExport
+from t2t.formats.marian.write import MarianExport
 from t2t.formats.onnx import OnnxExport
 from t2t.formats.parity import FLOAT32
 from t2t.formats.saved_model.write import SavedModelExport
@@ -25,7 +24,7 @@ from t2t.inference.translator import Translator
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import EXPORTERS
-from t2t.specs.constraints.finite import ANYTHING
+from t2t.specs.constraints import ANYTHING
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
@@ -93,7 +92,7 @@ def test_an_export_that_drops_the_problems_constraint_says_so(
     caplog.set_level(logging.INFO, "t2t")
     (tmp_path / "letters").mkdir()
     job = ExportJob(folder=tmp_path / "letters/1", format="my_format")
-    with registered(EXPORTERS, "my_format", format_class):
+    with registered(EXPORTERS, "my_format", needs(packages=("json",))(format_class)):
         export(decoding_otherwise(network, problem(), **decoding), job, TEXTS)
     assert (tmp_path / "letters/1/README.md").read_text().startswith("# letters/1\n")
     warnings = [one.getMessage() for one in caplog.records if "constrain_output=false" in one.getMessage()]

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t.formats.fairseq.dictionary import parse_dictionary
-from t2t.formats.fairseq.files import KNOWN, read_settings
+from t2t.formats.fairseq import KNOWN, parse_dictionary, read_settings
 from t2t.formats.pytorch import parse_checkpoint
 from tests.errors import refused
 from tests.reference import fairseq as theirs

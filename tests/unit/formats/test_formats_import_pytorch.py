@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from t2t.formats.fairseq.files import read_settings
+from t2t.formats.fairseq import read_settings
 from t2t.formats.foreign_vocabulary import ForeignVocabulary
 from t2t.formats.pytorch import parse_checkpoint, parse_pytorch, parse_pytorch_values, tensors_of
 from tests.errors import refused

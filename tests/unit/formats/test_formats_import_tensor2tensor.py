@@ -172,6 +172,7 @@ def of_another_network(values, variables):
             setting(self_attention_type="local_mask_right"),
             ["self_attention_type='local_mask_right'", "'dot_product'"],
         ),
+        (setting(self_attention_type="dot_product_relative_v2"), ["'dot_product_relative_v2'", "positions=relative"]),
         (setting(self_attention_type="dot_product_relative"), ["'dot_product_relative'", "pos='timing'"]),
         (setting(**theirs.RELATIVE | {"max_relative_position": 0}), ["max_relative_position=0", 1]),
         (lambda values, _: values.pop("num_heads"), ["num_heads"]),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.averaging import average
-from t2t.formats.settings_file import parse_settings
+from t2t.formats.yaml import parse_nested_settings
 from tests.errors import refused
 from tests.reference import t5
 from tests.reference.encoder_decoder import LONGEST, SOURCE, TARGET, WIDTH, Network
@@ -223,11 +223,11 @@ def test_tokenizers_of_texts_are_not_imported_unless_there_is_a_sentencepiece_mo
 def test_settings_of_sockeye_are_read_as_names_and_values():
     text = "!A\na: !B\n  b: -3\n  c: 1.5e-05\n  d: null\n  list:\n  - !!python/tuple\n    - 8\n  e: 'x y'\n"
     text += "f: true  # a note\n  # g: 1\n"
-    assert parse_settings(text) == {
+    assert parse_nested_settings(text) == {
         "a": None, "a.b": -3, "a.c": 1.5e-05, "a.d": None, "a.list": None, "a.e": "x y", "f": True
     }  # fmt: skip
     with refused("a", 2, by=ValueError):
-        parse_settings("a: 1\na: 2\n")
+        parse_nested_settings("a: 1\na: 2\n")
 
 
 # === Errors ===

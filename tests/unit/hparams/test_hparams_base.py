@@ -178,10 +178,10 @@ def refuses_what_it_names(hparams, changes, about):
 
 @pytest.mark.parametrize(("changes", "about"), [
     ({"hidden_size": 0}, ["1"]), ({"hidden_size": 2**31}, ["2,147,483,647"]), ({"label_smoothing": 1.0}, ["0.99"]),
-    ({"optimizer": "adem"}, ["adam", "adamw", "lamb"]), ({"gate_bias": 0.5}, ["gate=False", "gate=True"]),
+    ({"optimizer": "adem"}, ["adam", "adamw", "adamax?"]), ({"gate_bias": 0.5}, ["gate=False", "gate=True"]),
     ({"gate_bias": 1.5, "gate": True}, ["1.0"]),
     ({"learning_rate_minimum": 1e-5}, ["learning_rate_schedule=noam", "learning_rate_schedule=linear|cosine"]),
-    ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|momentum"]),
+    ({"weight_decay": 0.1}, ["optimizer=adam;", "optimizer=adamw|lamb|muon|momentum"]),
     ({"sampling_top_k": 5}, ["decode_method=beam", "decode_method=sample"]),
     ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []), ({"alpha": 10.1}, ["10.0"]),
     ({"eos_penalty": 1e7}, ["1000000.0"]), ({"coverage_penalty": 1e7}, ["1000000.0"]),

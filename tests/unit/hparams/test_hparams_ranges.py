@@ -57,7 +57,7 @@ def test_built_in_ranges_hold_what_their_set_takes(name):
     (["norm_position='middle'"], lambda rhp: rhp.set_categorical("norm_position", ["middle"])),
     (["num_heads"], lambda rhp: (rhp.set_int("num_heads", 1, 2), rhp.set_int("num_heads", 1, 4))),
     (["weight_decay", "optimizer=adam"], lambda rhp: rhp.set_float("weight_decay", 0.0, 0.1)),
-    (["weight_decay", "sgd", "optimizer=adamw|lamb|momentum"],
+    (["weight_decay", "sgd", "optimizer=adamw|lamb|muon|momentum"],
      lambda rhp: (rhp.set_float("weight_decay", 0.0, 0.1), rhp.set_categorical("optimizer", ["adam", "sgd"]))),
 ])  # fmt: skip
 def test_a_range_that_cannot_be_searched_is_refused(about, make):

@@ -34,7 +34,7 @@ def test_a_cosine_is_tensor2tensors_but_for_its_warm_up(name):
     peak = raw["learning_rate"] * (0.002 if raw["optimizer"] == "adam" else 1.0)
     for part in (0.2, 0.5, 0.8, 1.0):
         update = round(part * hparams.train_steps)
-        found = learning_rate(hparams, update, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps)
+        found = learning_rate(hparams, update)
         assert found == pytest.approx(peak * 0.5 * (1 + math.cos(math.pi * part)), abs=0.1 * peak)
 
 
@@ -45,5 +45,5 @@ def test_a_rate_is_what_tensor2tensors_comes_to(name):
     warmup = raw["learning_rate_warmup_steps"]
     for update in (1, warmup // 2, warmup, warmup + 1, 2 * warmup, 100_000):
         if raw["scheme"] == "noam" or update > warmup:
-            found = learning_rate(hparams, update, hidden_size=hparams.hidden_size, train_steps=250_000)
+            found = learning_rate(hparams, update)
             assert found == pytest.approx(learning_rate_of(raw, update - 1), rel=1e-9), update

@@ -89,7 +89,7 @@ def test_later_versions_of_tensor2tensors_base():
         composed = 2.0 * min(1.0, step / 8000) / math.sqrt(max(step, 8000)) / math.sqrt(512)
         assert legacy == pytest.approx(composed, rel=1e-12)
         for hparams in (v2, v3):
-            rate = learning_rate(hparams, step, hidden_size=512, train_steps=100_000)
+            rate = learning_rate(hparams, step)
             assert rate == pytest.approx(composed, rel=1e-6)
 
 
@@ -145,7 +145,7 @@ def test_t5_small_has_the_published_sizes():
     assert (hparams.relative_bias_buckets, hparams.relative_bias_max_distance) == (32, 128)
     assert (hparams.attention_bias, hparams.feed_forward_bias, hparams.label_smoothing) == (False, False, 0.0)
     assert (hparams.effective_batch_size, hparams.max_length, hparams.optimizer) == (2**16, 512, "adafactor")
-    rates = [learning_rate(hparams, step, hidden_size=512, train_steps=2**19) for step in (1, 10_000, 40_000)]
+    rates = [learning_rate(hparams, step) for step in (1, 10_000, 40_000)]
     assert rates == pytest.approx([0.01, 0.01, 0.005])
     assert (hparams.beam_size, hparams.alpha) == (4, 0.6)
     assert values("t5_multi30k_tiny", *SIZES[:5]) == values("transformer_multi30k_tiny", *SIZES[:5])

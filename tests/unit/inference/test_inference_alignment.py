@@ -24,10 +24,10 @@ from t2t.models.ensemble import Ensemble
 from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
-from t2t.text.piece_table import PieceTableEncoder, pieces_of_model
+from t2t.text.imported import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import numpy
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, sharing, translator_of

@@ -18,7 +18,7 @@ from t2t.inference.attention import (
     attention_rollout,
 )
 from t2t.inference.occlusion import SMALL, SQUARES, occlusion_map
-from t2t.layers.attention_record import recorded_attention
+from t2t.layers.mode import in_mode
 from t2t.registry import MODELS
 from tests.errors import refused
 from tests.letters import WORDS, letters, translator_of
@@ -54,7 +54,8 @@ def test_pieces_of_both_sides_name_queries_and_keys(translator):
 def test_the_weights_are_those_of_the_pass_that_gives_the_logits(translator):
     found = translator.attend("a b c", "d e")
     features = {"inputs": np.array([[*WORDS.encode("a b c"), 1]]), "targets": np.array([[*WORDS.encode("d e"), 1]])}
-    with recorded_attention() as record:
+    record = {}
+    with in_mode(record=record):
         translator.model(features)
     for seen in found.maps.values():
         np.testing.assert_array_equal(seen.weights[0], np.asarray(record[seen.layers[0]][0])[0])
@@ -88,7 +89,8 @@ def test_a_language_model_looks_back_alone(continuer):
 
 
 def test_nothing_is_recorded_where_nobody_looks(translator):
-    with recorded_attention() as record:
+    record = {}
+    with in_mode(record=record):
         pass
     translator.model({"inputs": np.array([[3, 1]]), "targets": np.array([[3, 1]])})
     assert record == {}

@@ -21,7 +21,7 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.problems.text_problems import Text2Text
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import numpy, randomise, tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, Letters, Moods, letters, translator_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.files.job import Job, decode_file
@@ -18,7 +18,7 @@ from t2t.layers.losses import BLOCK, score_logits
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.specs.constraints.finite import ANYTHING
+from t2t.specs.constraints import ANYTHING
 from tests.builders import batch as random_batch
 from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
 from tests.errors import refused

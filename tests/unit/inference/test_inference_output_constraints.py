@@ -19,12 +19,16 @@ from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.constraints.batch_constraints import BatchConstraints
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.specs.constraints.constraint import OutputConstraint
-from t2t.specs.constraints.finite import ANYTHING, answers_constraint
-from t2t.specs.constraints.phrases import phrase_constraint
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.constraints import (
+    ANYTHING,
+    OutputConstraint,
+    TreeConstraint,
+    TreeLabels,
+    answers_constraint,
+    phrase_constraint,
+)
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.letters import WORDS, Letters, sharing, translator_of
 

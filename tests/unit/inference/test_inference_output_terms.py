@@ -26,9 +26,9 @@ from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.constraints.finite_automaton import MOST_CELLS, FiniteAutomaton
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.specs.constraints.finite import ANYTHING, answers_constraint
+from t2t.specs.constraints import ANYTHING, answers_constraint
 from t2t.text.byte import ByteEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.letters import TEXTS as LINES
 from tests.letters import WORDS, letters, letters_alone, marked, sharing, translator_of

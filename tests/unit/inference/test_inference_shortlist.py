@@ -12,8 +12,8 @@ from t2t.inference.shortlist.model1 import EMPTY_WORD, Sentences, TranslationTab
 from t2t.inference.shortlist.shortlist import ARRAYS, RECORD, Shortlist, read_shortlist, write_shortlist
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.builders import edited, padded
 from tests.errors import refused
 

@@ -8,8 +8,7 @@ import pytest
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
-from t2t.layers.resnet import PaddedConvolution
-from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
+from t2t.layers.image_blocks import DownBlock, MiddleBlock, PaddedConvolution, SeparableUnit
 from tests.builders import numpy, randomise
 from tests.reference import resnet as reference
 from tests.reference.convolution import convolve, convolve_depthwise, with_lengths

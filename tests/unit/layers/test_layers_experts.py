@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.costs import gathered_costs
-from t2t.layers.experts import BLOCK, Experts, HierarchicalGate, NoisyTopKGate, group_by_expert, squared_variation
+from t2t.layers.feed_forward import BLOCK, Experts, HierarchicalGate, NoisyTopKGate, group_by_expert, squared_variation
+from t2t.layers.mode import Costs, in_mode
 from tests.builders import numpy, randomise
 
 SEED = tf.constant([3, 4], tf.int64)
@@ -160,13 +160,15 @@ def test_the_cost_is_of_what_is_data_and_is_asked_for():
     layer.build((None, None, 3))
     randomise(layer)
     x, keep = positions(8).reshape(2, 4, 3), np.array([[True] * 4, [True, False, False, False]])
-    with gathered_costs() as costs:
+    costs = Costs()
+    with in_mode(costs=costs):
         layer(x, keep_BT=keep)
     gates = layer.gate(x.reshape(8, 3), keep.ravel())
     expected = 0.5 * (squared_variation(gates.importance) + squared_variation(gates.load))
     np.testing.assert_allclose(float(sum(costs.per_target)), expected, rtol=1e-5)
     assert math.isfinite(expected)
-    with gathered_costs() as other:
+    other = Costs()
+    with in_mode(costs=other):
         layer(np.where(keep[..., None], x, 9.0).astype(np.float32), keep_BT=keep)
     np.testing.assert_allclose(float(sum(other.per_target)), expected, rtol=1e-5)
     layer(x)  # costs are kept only on request
@@ -182,6 +184,7 @@ def test_the_cost_by_hand_is_the_same_for_any_number_of_positions(count):
     layer = Experts(2, 4, experts=3, chosen=1, balance=0.25, activation="relu", dropout=0.0)
     layer.build((None, None, 2))
     layer.gate.gate_kernel.assign([[21.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    with gathered_costs() as costs:
+    costs = Costs()
+    with in_mode(costs=costs):
         layer(np.ones((1, count, 2), np.float32))
     np.testing.assert_allclose(float(sum(costs.per_target)), 0.25 * (2.0 + 2.0), rtol=1e-5)

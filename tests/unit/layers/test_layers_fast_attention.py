@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.attention import MultiHeadAttention, attention_weights
-from t2t.layers.attention_record import recorded_attention
-from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
-from t2t.layers.local_attention import local_attention
+from t2t.layers.long_attention import WeightDropout, blockwise_attention, local_attention
 from t2t.layers.masks import CAUSAL, EVERYTHING, BlockWindow, Grid, Span, keys_keep, span_keep
+from t2t.layers.mode import in_mode
 from tests.builders import largest_within, numpy, randomise
 from tests.models import dropout_seed
 
@@ -237,7 +236,8 @@ def test_lengths_need_not_be_known_beforehand(name):
 def test_a_layer_computes_windows_of_long_inputs_and_the_same_by_whole_matrices(window, kv_heads):
     """While attention weights are recorded it computes whole matrices."""
     attention, x = layer(span=window, num_kv_heads=kv_heads), states()
-    with recorded_attention() as record:
+    record = {}
+    with in_mode(record=record):
         expected = attention(x)
     ((weights,),) = record.values()
     assert weights.shape == (2, 2, 40, 40)

@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.adapters import Adapters
-from t2t.layers.batch_norm import BatchNorm
-from t2t.layers.norm import LayerNorm, RmsNorm
+from t2t.layers.norm import BatchNorm, LayerNorm, RmsNorm
 from tests.builders import numpy, tiny_transformer
 from tests.models import dropout_seed
 

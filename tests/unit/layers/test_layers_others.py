@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions
 from t2t.layers.residual import Residual
 from t2t.layers.sinusoids import sinusoids

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from t2t.layers.contexts import custom_gradient, for_converters, without_gradients
-from t2t.layers.conv_gru import DiagonalConvGru, unrolled
-from t2t.layers.loops import counted_loops, fold, scan
+from t2t.layers.loops import fold, scan
+from t2t.layers.mode import custom_gradient, in_mode
 from t2t.layers.ssru import BLOCK, Ssru, linear_recurrence
+from t2t.models.classics.neural_gpu import DiagonalConvGru, unrolled
 from tests.builders import numpy, randomise
 
 # === Loops, with and without lists of tensors ===
@@ -51,7 +51,7 @@ def test_states_are_those_of_a_loop(reverse, lists):
     if lists:
         last, states = traced(x_TBC, y_TB1)
     else:
-        with for_converters():
+        with in_mode(for_converters=True):
             last, states = traced(x_TBC, y_TB1)
     graph = traced.get_concrete_function().graph.as_graph_def()
     operations = {node.op for nodes in (graph.node, *(f.node_def for f in graph.library.function)) for node in nodes}
@@ -70,7 +70,7 @@ def test_a_counted_loop_goes_on_to_where_it_may_end_at_most():
         )
 
     assert [turns(most=7), turns(most=None)] == [3, 3]
-    with counted_loops():
+    with in_mode(counted_loops=True):
         assert [turns(most=7), turns(most=None)] == [7, 3]
 
 
@@ -152,7 +152,7 @@ def test_turns_after_the_last_step_change_nothing(rows):
     start_BPRC = ops.convert_to_tensor(rng.normal(size=(3, 8, rows, 6)).astype(np.float32))
     keep_BP = ops.convert_to_tensor(np.arange(8) < np.array([[2], [5], [0]]))  # five steps at most, eight positions
     state, cost = unrolled([unit], start_BPRC, keep_BP, steps_per_position=1)
-    with counted_loops():
+    with in_mode(counted_loops=True):
         counted, counted_cost = unrolled([unit], start_BPRC, keep_BP, steps_per_position=1)
     np.testing.assert_array_equal(numpy(counted), numpy(state))
     assert float(counted_cost) == float(cost) > 0
@@ -181,7 +181,7 @@ def test_the_gradient_is_the_one_that_is_written_out():
 
 
 def test_a_program_without_gradients_computes_the_same_and_goes_when_nobody_holds_it():
-    with without_gradients():
+    with in_mode(gradients=False):
         program = tf.function(tripled, input_signature=[tf.TensorSpec([None])]).get_concrete_function()
     np.testing.assert_array_equal(program(tf.constant([1.0, 2.0])), [3.0, 6.0])
     graph = weakref.ref(program.graph)

@@ -6,10 +6,10 @@ Legend: B batch, F frames, M bands, K masks, L places.
 import numpy as np
 import tensorflow as tf
 
-from t2t.layers.modalities.audio import LogMelAudio
-from t2t.layers.modalities.spec_augment import (
+from t2t.layers.modalities.audio import (
     LIBRISPEECH_DOUBLE,
     SWITCHBOARD_MILD,
+    LogMelAudio,
     Policy,
     SpecAugmentAudio,
     SpecMasks,

@@ -10,8 +10,7 @@ import sacrebleu
 from nltk.translate.gleu_score import sentence_gleu as nltk_gleu
 
 from t2t.metrics import compute
-from t2t.metrics.gleu import sentence_gleu
-from t2t.metrics.sentence_bleu import SentenceBleu
+from t2t.metrics.text import SentenceBleu, sentence_gleu
 from tests.errors import refused
 
 REFERENCE = "a man sits on a red bench in the park"

@@ -13,12 +13,11 @@ from sacrebleu.significance import PairedTest
 from sacrebleu.tokenizers import tokenizer_spm
 
 from t2t.errors import MachineError, UnknownNameError
-from t2t.metrics import languages
+from t2t.metrics import text
 from t2t.metrics.alignment import alignment_error_rate
-from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import line_tokenizer, moses_bleu, split_compounds
 from t2t.metrics.paired import paired_bootstrap
-from t2t.metrics.text import accuracy_per_sequence, bleu, chrf, chrf_plus_plus, ter
+from t2t.metrics.text import accuracy_per_sequence, bleu, bleu_tokenizer, chrf, chrf_plus_plus, ter
 from tests.errors import refused
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
@@ -108,12 +107,12 @@ def package(monkeypatch):
     """Returns a function that installs a tokenizer of sacreBLEU with a class; None if its package is missing."""
 
     def install(language, tokenizer_class):
-        languages._installed.cache_clear()
+        text._installed.cache_clear()
         module = SimpleNamespace(**{f"Tokenizer{language.capitalize()}Mecab": tokenizer_class})
         monkeypatch.setitem(sys.modules, f"sacrebleu.tokenizers.tokenizer_{language}_mecab", tokenizer_class and module)
 
     yield install
-    languages._installed.cache_clear()
+    text._installed.cache_clear()
 
 
 @pytest.mark.parametrize("language", ["ja", "ko"])

@@ -18,7 +18,7 @@ from t2t.models.ensemble import AVERAGES, Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.runs.building import adapt_model
+from t2t.runs.loading import adapt_model
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from tests.builders import numpy, padded, randomise, tiny_hparams
 from tests.errors import refused

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed
 from t2t.models.classics.xception import Xception, XceptionHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
-from t2t.layers.costs import Costed
+from t2t.layers.mode import Costed
 from t2t.layers.recurrent import RecurrentLayer
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from t2t.registry import MODELS

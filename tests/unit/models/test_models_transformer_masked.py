@@ -11,13 +11,12 @@ import tensorflow as tf
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
-from t2t.hparams.transformer_mlm import transformer_mlm_tiny
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.layers.costs import Costed, gathered_costs
+from t2t.hparams.transformer_tasks import transformer_mlm_tiny
+from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TokenMasks, TransformerCmlm
-from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.models.transformer_mlm import TransformerMlm
+from t2t.models.transformer_encoder import TransformerEncoder, TransformerMlm
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
@@ -227,7 +226,8 @@ def test_experts_that_are_unevenly_used_cost():
     model, free = with_experts(0.5), with_experts(0.0)
     body = model.body(FEATURES)
     assert isinstance(body, Costed)
-    with gathered_costs() as costs:
+    costs = Costs()
+    with in_mode(costs=costs):
         x = model.positions(model.source_embedding(FEATURES["inputs"]))
         model.encoder(x, model.source_embedding.keep(FEATURES["inputs"]))
     assert len(costs.per_target) == 2

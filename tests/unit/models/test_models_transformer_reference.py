@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t.hparams.transformer_bart import TransformerBartHParams
-from t2t.layers.attention_record import recorded_attention
+from t2t.layers.mode import in_mode
 from t2t.models.transformer_bart import TransformerBart
 from tests.builders import batch, numpy, padded, randomise, rows, tiny_transformer, tokens_spec, weights_of
 from tests.errors import refused
@@ -253,7 +253,8 @@ FEATURES = batch(sources=(5, 3), targets=(4, 6), widths=(7, 8))
 
 
 def recorded(model):
-    with recorded_attention() as record:
+    record = {}
+    with in_mode(record=record):
         model.body(FEATURES)
     return {path.partition("/")[2]: [numpy(part) for part in parts] for path, parts in record.items()}
 

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.data.packing import pack_ids
+from t2t.data.reading.packing import pack_ids
 from t2t.hparams.lstm import lstm_seq2seq
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.hparams.universal_transformer import universal_transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.costs import Costed, gathered_costs
+from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.lstm import LstmSeq2seq
-from t2t.models.transformer import Transformer
+from t2t.models.transformer import Transformer, TransformerLm
 from t2t.models.transformer_cmlm import TransformerCmlm
-from t2t.models.transformer_lm import TransformerLm
 from t2t.models.universal_transformer import Halting, Recurrence
 from tests.builders import batch, numpy, padded, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
 from tests.errors import refused
@@ -96,7 +95,8 @@ def test_halting_by_hand(h, steps, output, ponder):
     layer.build((None, None, 3))
     layer.unit.kernel.assign(np.zeros((3, 1)))
     x, keep = np.zeros((2, 2, 3), np.float32), np.array([[True, True], [True, False]])
-    with gathered_costs() as costs:
+    costs = Costs()
+    with in_mode(costs=costs):
         found = numpy(layer(x, keep, run=Counting()))
     np.testing.assert_allclose(found[keep], output, rtol=1e-5)
     np.testing.assert_allclose(float(sum(costs.summed)), 0.5 * 3 * ponder, rtol=1e-5)
@@ -107,7 +107,8 @@ def test_halting_probabilities_have_the_gradient_of_the_cost():
     layer = Halting(8, 0.01, float(np.log(0.4 / 0.6)), 0.5, name="halting")
     layer.build((None, None, 3))
     layer.unit.kernel.assign(np.zeros((3, 1)))
-    with tf.GradientTape() as tape, gathered_costs() as costs:
+    costs = Costs()
+    with tf.GradientTape() as tape, in_mode(costs=costs):
         layer(np.zeros((1, 1, 3), np.float32), run=Counting())
     gradient = tape.gradient(costs.summed[0], layer.unit.bias.value)
     np.testing.assert_allclose(gradient, [-2 * 0.5 * 0.4 * 0.6], rtol=1e-4)

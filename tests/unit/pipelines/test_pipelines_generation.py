@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.array_tasks import generate_part, merge
-from t2t.data.data_folder import data_folder
-from t2t.data.generate import generate
+from t2t.data.generation.array_tasks import generate_part, merge
+from t2t.data.generation.data_folder import data_folder
+from t2t.data.generation.generate import generate
+from t2t.data.generation.plan import read_plan
 from t2t.data.manifest import read_manifest
-from t2t.data.plan import read_plan
-from t2t.files import file_marks
+from t2t.files import trust
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
@@ -22,11 +22,10 @@ from t2t.inference.files.shards import Shard
 from t2t.inference.files.windows import FileJob
 from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all
-from t2t.pipelines.options import parse_beam_options
-from t2t.pipelines.pipeline import run_pipeline
+from t2t.pipelines.pipeline import parse_beam_options, run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
-from t2t.runs import ensembles
+from t2t.runs import loading
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -169,7 +168,7 @@ def test_a_worker_that_would_make_other_data_is_refused(sums_class, tmp_path):
     partial = tmp_path / "beam/.pipeline_sums.partial"
     named = NamedProblem(name="pipeline_sums", options={}, t2t_usr_dir="")
     task = MakeShards(named=named, plan=read_plan(partial), folder=partial, tmp_dir=tmp_path)
-    assert task.open().name == "pipeline_sums"
+    assert task.open().problem.name == "pipeline_sums"
     other = dataclasses.replace(task, named=dataclasses.replace(named, options={"vocab_size": 310}))
     with refused("pipeline_sums", "vocab_size:", 300, 310):
         other.open()
@@ -206,7 +205,7 @@ WINDOW = 8
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
     """Files count as settled immediately, so that indexes are stored."""
-    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(trust, "_SETTLED_NS", -(10**18))
 
 
 @pytest.fixture
@@ -231,7 +230,7 @@ def loaded(monkeypatch):
         calls.asked.append((runs, average, engine, arguments))
         return Loaded()
 
-    monkeypatch.setattr(ensembles, "load_runs", load_runs)
+    monkeypatch.setattr(loading, "load_runs", load_runs)
     return calls
 
 

@@ -11,9 +11,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from t2t.errors import MachineError, UserError
 from t2t.pipelines.launch import run_task
-from t2t.pipelines.options import parse_beam_options, runner_of, runs_here
-from t2t.pipelines.pipeline import run_pipeline
-from t2t.pipelines.task import Failures
+from t2t.pipelines.pipeline import Failures, parse_beam_options, run_pipeline, runner_of, runs_here
 from tests.errors import refused
 from tests.readme import ROOT
 from tests.tasks import Touch

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from t2t.problems import line_shards
+from t2t.problems import split_files
 from t2t.problems.base import Source
 from t2t.runs.names import get_problem
 from tests.raw_files import mnist_files, write_files
@@ -56,13 +56,13 @@ def digits(tmp_path):
 @pytest.fixture
 def cuts(monkeypatch):
     """A list of the names of files that are cut into blocks."""
-    found, cut_files = [], line_shards.cut_files
+    found, cut_files = [], split_files.cut_files
 
     def cut(files, *args):
         found.append([path.name for path in files])
         return cut_files(files, *args)
 
-    monkeypatch.setattr(line_shards, "cut_files", cut)
+    monkeypatch.setattr(split_files, "cut_files", cut)
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 from t2t.problems import algorithmic
 from t2t.problems.algorithmic import lower_endian_to_number, number_to_lower_endian
 from t2t.problems.base import Source
-from t2t.problems.translate_numbers import TranslateEndeNumbers
+from t2t.problems.translation import TranslateEndeNumbers
 from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV, TEST, TRAIN
@@ -165,7 +165,7 @@ def test_the_separator_is_a_word_of_its_own(base):
 def test_each_has_a_summary_of_its_own_and_metrics_that_rank_by_exact_match():
     summaries = {PROBLEMS.entry(name).summary for name in ALL_NAMES}
     assert len(summaries) == len(ALL_NAMES)
-    assert PROBLEMS.get("algorithmic_sort_problem") is algorithmic.AlgorithmicSortDecimal40
+    assert PROBLEMS.get("algorithmic_sort_problem") is PROBLEMS.get("algorithmic_sort_decimal40")
     assert {PROBLEMS.get(name).metrics for name in ALL_NAMES} == {("accuracy_per_sequence", "accuracy")}
 
 

@@ -5,14 +5,21 @@ import sys
 
 import pytest
 
-from t2t.problems.filters import language
-from t2t.problems.filters.language import language_filters
-from t2t.problems.filters.length import length_filters, share_of_letters
-from t2t.problems.filters.options import FilterOptions
-from t2t.problems.filters.scores import parse_score, score_filter
-from t2t.problems.filters.selection import EMPTY, drop_reasons
-from t2t.problems.filters.weights import BY_WEIGHT, draw_copies, parse_weights
-from t2t.problems.source import SampleRecord
+from t2t.problems.filters import (
+    BY_WEIGHT,
+    EMPTY,
+    FilterOptions,
+    _load_identifier,
+    draw_copies,
+    drop_reasons,
+    language_filters,
+    length_filters,
+    parse_score,
+    parse_weights,
+    score_filter,
+    share_of_letters,
+)
+from t2t.problems.samples import SampleRecord
 from t2t.problems.text_files import Text2TextFiles, TextFilesOptions
 from t2t.runs.names import get_problem
 from tests.errors import refused
@@ -62,10 +69,10 @@ def test_flags_that_a_problem_lacks_are_not_recommended(problem):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
-    language._load_identifier.cache_clear()
+    _load_identifier.cache_clear()
     with refused("--filter_language:", "py3langid", "'t2t-keras[language]'"):
         list(language_filters(OPTIONS, {"targets": "de"}))
-    language._load_identifier.cache_clear()
+    _load_identifier.cache_clear()
 
 
 def kept_by_length(pairs, features=("inputs", "targets"), **options):
@@ -86,6 +93,7 @@ def kept_by_length(pairs, features=("inputs", "targets"), **options):
     ({"filter_length_ratio": 2.5}, [("abcde", "ab"), ("ab", "abcde")], []),
     ({"filter_letters": 0.5}, [("one 1", "eins 1"), ("ab12", "ab12")], [("10.30", "halb elf"), ("half past", "10:30")]),
     ({"filter_min_words": 2}, [("a b", 3)], []),  # a side that is no text
+    ({"filters": "max_words=2"}, [("a", "a b"), ("a b", " a ")], [("a b", "a b c")]),  # by its registered name
 ])  # fmt: skip
 def test_pairs_are_taken_by_words_and_characters_of_both_sides(options, taken, dropped):
     assert kept_by_length([*dropped, *taken], **options) == taken
@@ -122,6 +130,17 @@ def test_every_option_has_its_filter_whose_reason_has_its_value():
         "with fewer than 2 words", "with more than 1,000 words", "with a word of more than 40 characters",
         "with less than 0.5 letters", "with a length ratio above 2.5",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["letters", "letters=much", "letters=0.1,letters=0.2", "letters=nan", "letters=1;a=2"])
+def test_registered_filters_are_given_once_with_a_number(text):
+    with refused(f"--filters={text}:", "name=0.3"):
+        list(length_filters(FilterOptions(filters=text), ("targets",)))
+
+
+def test_a_filter_that_is_not_registered_is_refused_with_a_near_name():
+    with refused("filter", "'lettres'", "letters", "--registry_help;"):
+        list(length_filters(FilterOptions(filters="lettres=1"), ("targets",)))
 
 
 @pytest.mark.parametrize(("option", "value", "allowed"), [

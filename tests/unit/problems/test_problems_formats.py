@@ -16,9 +16,9 @@ from PIL import Image
 
 from t2t.features.audio import read_audio, resampled
 from t2t.features.image import png_file, read_image, resized
-from t2t.problems.formats import cifar
-from t2t.problems.formats.archive import find_first_existing, read_members
-from t2t.problems.formats.idx import read_idx
+from t2t.problems import cifar
+from t2t.problems.archives import find_first_existing, read_members
+from t2t.problems.mnist import read_idx
 from tests.errors import refused
 from tests.raw_files import idx, write_wav
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.extremes import extreme_batches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.reader import SplitReader
 from t2t.features.image import png_file, resized
 from t2t.problems.array_inputs import ImageInputs, Video2Class
 from t2t.problems.base import Finished, Problem, Source, declared_spec, nominal_spec, read_input
-from t2t.problems.moving_mnist import bounced, direction_of, moving
+from t2t.problems.image_generation import bounced, direction_of, moving
 from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.features import FeatureKind
 from tests.errors import refused

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
+from t2t.data.reading.eval_batches import EvalBatches
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.translation import TranslationFiles
@@ -19,13 +19,12 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import learn_shared_vocabulary, open_data
 from t2t.runs.names import get_problem
 from t2t.specs.constants import EOS_ID, UNK_ID
-from t2t.text.language_codes import LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.encoder import LanguageCodes
+from t2t.text.imported import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import tagged_languages
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 from tests.errors import refused
 from tests.registrations import registered
 from tests.stores import memory_store

@@ -13,7 +13,7 @@ from t2t.problems.base import Finished
 from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
 from t2t.runs.names import get_problem
 from t2t.text.sentencepiece import SentencePieceEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"

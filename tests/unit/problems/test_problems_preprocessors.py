@@ -3,16 +3,22 @@ import random
 import numpy as np
 import pytest
 
-from t2t.problems.masking import TokenMasking
-from t2t.problems.preprocessors import RandomCrop, RandomFlip, RandomResizedCrop, SubwordSampling
-from t2t.problems.source import Source
-from t2t.problems.text_problems import Text2Text
+from t2t.problems.preprocessors import (
+    RandomCrop,
+    RandomFlip,
+    RandomResizedCrop,
+    SubwordSampling,
+    TextPreprocessor,
+    TokenMasking,
+)
+from t2t.problems.samples import Source
+from t2t.problems.text_problems import Text2Text, TextOptions
 from t2t.runs.names import get_problem
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.text.token import TokenEncoder
+from t2t.text.subword_build import ESCAPE_CHARACTERS
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 
@@ -241,3 +247,27 @@ def test_each_shard_has_chance_of_its_own_that_follows_from_the_seed(tmp_path):
     assert draws(1) == draws(1)
     assert len({*draws(1), *draws(2)}) == 8
     assert [each.shard for each in Source(tmp_path, random.Random(1)).each_shard(4)] == [0, 1, 2, 3]
+
+
+class Louder(TextPreprocessor):
+    """Writes all in capitals."""
+
+    def change(self, text, rng):
+        return text.upper() + "!"
+
+
+def test_changes_of_images_are_no_changes_of_texts():
+    problem = get_problem("classify_files", {"preprocessors": "random_flip=1"})
+    with refused("--preprocessors:", "RandomFlip"):
+        problem.with_encoders({"inputs": ByteEncoder()}).preprocessors()
+
+
+def test_named_changes_come_before_sampling_and_change_inputs_or_every_text_of_a_problem_without_them():
+    options = TextOptions(preprocessors="random_flip=1,random_crop=2", subword_sampling=0.5)
+    assert options.random_changes() == [("random_flip", 1.0), ("random_crop", 2.0), ("subword_sampling", 0.5)]
+    found = [
+        Louder.of_texts(dict.fromkeys(names, ByteEncoder()), 1.0) for names in (("inputs", "targets"), ("targets",))
+    ]
+    assert [one.features for one in found] == [("inputs",), ("targets",)]
+    ids = ByteEncoder().encode_ended(["small", "SMALL!"])
+    np.testing.assert_array_equal(found[0]({"inputs": ids[0]}, np.random.default_rng(0))["inputs"], ids[1])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t.problems.base import Source, declared_spec
-from t2t.problems.formats.tfds import class_names
+from t2t.problems.tfds import class_names
 from t2t.runs.names import get_problem
 from tests.errors import refused
 from tests.raw_files import idx, mnist_files, write_files

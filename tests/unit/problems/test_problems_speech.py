@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.extremes import extreme_batches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.batch_arrays import extreme_batches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.features.audio import mu_law_codes, mu_law_waveform, read_audio, wav_file
 from t2t.files.paths import with_addresses
 from t2t.problems.base import Source, read_input

@@ -5,13 +5,12 @@ import pytest
 
 from t2t.errors import UnknownNameError
 from t2t.problems.base import declared_spec, nominal_spec
-from t2t.problems.samples import check_samples, samples_of
-from t2t.problems.source import SampleRecord
+from t2t.problems.samples import SampleRecord, check_samples, samples_of
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
 from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 
 PAIRS = [("one two", "eins zwei"), ("two", "zwei"), ("three one", "drei eins")]

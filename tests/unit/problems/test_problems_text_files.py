@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from t2t.cli import datagen
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import declared_spec
-from t2t.problems.line_shards import count_blocks
+from t2t.problems.split_files import count_blocks
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.names import get_problem

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.features.treebank.alignment import is_mark, places, tag_of_mark
-from t2t.features.treebank.cleaning import bare_label, cleaned, inner_phrases
-from t2t.features.treebank.linearisation import linearised, restored, words_of
-from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, read_tree_file, read_trees, write_tree
+from t2t.features.treebank.linearisation import is_mark, linearised, restored, tag_of_mark, word_indices, words_of
+from t2t.features.treebank.trees import (
+    Malformed,
+    ParseTree,
+    Part,
+    bare_label,
+    cleaned,
+    inner_phrases,
+    parse_tree,
+    read_tree_file,
+    read_trees,
+    write_tree,
+)
 from tests.errors import refused
 
 DOG = "(S (NP (DT A) (NN dog)) (VP (VBZ runs)))"
@@ -275,7 +284,7 @@ def test_marks_and_their_tags_are_the_penn_treebanks_and_very_many_are_taken_in_
     assert [text for text in [",", ".", "''", "--", "-LRB-", "-RCB-", "(", "$", "…"] if not is_mark(text)] == []
     assert [text for text in ["a", "7", "wild-type", "NN", "-NONE-", "HYPH", "é"] if is_mark(text)] == []
     assert [tag_of_mark(word) for word in ["?", ";", ",", "-LRB-", "dog"]] == [".", ":", ",", "-LRB-", None]
-    assert places(["NN"] * 1001, ["a"] * 1000) == [*range(1000), None]
+    assert word_indices(["NN"] * 1001, ["a"] * 1000) == [*range(1000), None]
 
 
 @pytest.mark.parametrize(("tags", "words", "found"), [
@@ -290,7 +299,7 @@ def test_marks_and_their_tags_are_the_penn_treebanks_and_very_many_are_taken_in_
     ("CD SYM", "5 - HT", [0, 2]),  # `-` alone costs 1; `-` with SYM, and HT alone, 2
 ])  # fmt: skip
 def test_places_by_hand(tags, words, found):
-    assert places(tags.split(), words.split()) == found
+    assert word_indices(tags.split(), words.split()) == found
 
 
 def cost_of(found, tags, words):
@@ -318,7 +327,7 @@ def least_cost(tags, words):
 
 @given(SIDE, SIDE)
 def test_places_rise_and_leave_out_least(tags, words):
-    found = places(tags, words)
+    found = word_indices(tags, words)
     taken = [place for place in found if place is not None]
     assert taken == sorted(set(taken))
     assert all(0 <= place < len(words) for place in taken)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from t2t.cli import datagen
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source
-from t2t.problems.formats.tfds import read_tfds
+from t2t.problems.tfds import read_tfds
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem, resolve_aliases

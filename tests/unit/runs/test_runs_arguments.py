@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import pickle
 import re
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import t2t
 from t2t.errors import ArgumentError, UserError
 from t2t.registry import PROBLEMS
-from t2t.runs.arguments import FUNCTIONS, RENAMED, as_overrides, format_for_python
+from t2t.runs.arguments import FUNCTIONS, RENAMED, PythonDoor, as_overrides
 from tests.errors import refused
 from tests.readme import ROOT
 
@@ -49,7 +50,7 @@ def test_a_misspelt_argument_is_one_line_with_the_nearest(call, about):
     (lambda: t2t.load(b"run"), "output_dir=b'run'"),
     (lambda: t2t.load("a\0b"), "output_dir="),
     (lambda: t2t.load(""), "output_dir"),
-    (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run"),
+    (lambda: t2t.load("~nobody_at_all/run"), "output_dir='~nobody_at_all/run'"),
     (lambda: t2t.load("x", checkpoint=True), "checkpoint=True"),
     (lambda: t2t.registered(["model"]), "kind=['model'] list"),
     (lambda: t2t.registered("model", 3), "containing=3 int"),
@@ -85,26 +86,38 @@ def test_hparams_may_be_a_dict():
 
 
 @pytest.mark.parametrize(("text", "wanted"), [
-    ("no data in d; correct --data_dir or its permissions", "no data in d; correct data_dir= or its permissions"),
-    ("--output_dir=run: begun; use another --output_dir", "output_dir=run: begun; use another output_dir="),
-    ("--random_seed=3: begun with 1", "random_seed=3: begun with 1"),
-    ("pass its folder as --t2t_usr_dir", "pass its folder as t2t_usr_dir="),
-    ("--problems=a-b: twice", "problem=a-b: twice"),
+    ("correct --data_dir or its permissions", "correct data_dir= or its permissions"),
+    ("resume it or use another --output_dir", "resume it or use another output_dir="),
+    ("--problems names several", "problem= names several"),
     ("put files into --tmp_dir/images; name --train_source=FILE",
      "put files into tmp_dir/images; name train_source=FILE"),
-    ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data to t2t-trainer",
-     "make it with t2t.generate_data(problem='a', data_dir='d')"),
-    ("no run in r; train one with t2t-trainer --output_dir=r", "no run in r; train one with t2t.train(output_dir='r')"),
-    ("generate it first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir",
-     "generate it first (t2t.generate_data) or correct data_dir="),
-    ("--decode_method=sample: use beam", "decode_method=sample: use beam"),
+    ("make it with t2t-datagen --problem=a --data_dir=d, or by t2t-trainer --generate_data",
+     "make it with t2t.generate_data(problem='a', data_dir='d'), or by t2t-trainer --generate_data"),
+    ("train one with t2t-trainer --output_dir=r", "train one with t2t.train(output_dir='r')"),
     ("list them with --registry_help", "list them with t2t.registered"),
+    ("list them with --registry_help=hparams", "list them with t2t-trainer --registry_help=hparams"),
     ("a file named /x/--data_dir and --decode_to_file", "a file named /x/--data_dir and --decode_to_file"),
 ])  # fmt: skip
-def test_errors_name_arguments_instead_of_flags(text, wanted):
-    assert format_for_python(text) == wanted
-    other = "other data: --random_seed=3"
-    assert format_for_python(other, ("problem", "random_seed")) == "other data: random_seed=3", "as the function has it"
+def test_texts_of_errors_mention_arguments_instead_of_flags(text, wanted):
+    assert PythonDoor(frozenset()).spell(text) == wanted
+
+
+@pytest.mark.parametrize(("about", "command", "python"), [
+    ({"option": "random_seed", "value": 3}, "--random_seed=3: wrong", "random_seed=3: wrong"),
+    ({"option": "problems"}, "--problems: wrong", "problem: wrong"),
+    ({"option": "decode_beam_size", "value": 0}, "--decode_beam_size=0: wrong", "beam_size=0: wrong"),
+    ({"option": "studio", "value": True}, "--studio=True: wrong", "--studio=True: wrong"),
+    ({"hparam": "dropout", "value": 2}, "hparam dropout=2: wrong", "hparam dropout=2: wrong"),
+    ({"option": "data_dir", "value": "a --problem=b"}, "--data_dir=a --problem=b: wrong",
+     "data_dir=a --problem=b: wrong"),
+    ({}, "wrong", "wrong"),
+])  # fmt: skip
+def test_each_door_writes_what_an_error_is_about(about, command, python):
+    error = UserError("wrong", "use another --output_dir", **about)
+    assert str(error) == f"{command}; use another --output_dir"
+    error.door = PythonDoor(frozenset())
+    assert str(error) == f"{python}; use another output_dir="
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # errors of processes arrive as they were
 
 
 def test_errors_of_the_functions_name_arguments(tmp_path):
@@ -126,11 +139,13 @@ def test_errors_of_the_functions_name_arguments(tmp_path):
 def flags_in_errors():
     """Yields (where, flag) of every flag in the text of an error outside the commands."""
     for path in sorted((ROOT / "t2t").rglob("*.py")):
-        if path.parent.name in ("cli", "serving", "insight", "file_decoding"):
+        if path.parent.name in ("cli", "serving", "studio"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Raise) and node.exc is not None:
-                for name in re.findall(r"--([a-z]\w*)", ast.unparse(node.exc)):
+                mentioned = re.findall(r"--([a-z]\w*)", ast.unparse(node.exc))
+                about = re.findall(r"\boption='(\w+)'", ast.unparse(node.exc))
+                for name in mentioned + about:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", name
 
 
@@ -139,7 +154,7 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
     found = list(flags_in_errors())
     assert len(found) > 50
     for where, flag in found:
-        assert flag in COMMANDS_ALONE or format_for_python(f"--{flag}") != f"--{flag}", where
+        assert flag in COMMANDS_ALONE or PythonDoor(frozenset()).spell(f"--{flag}") != f"--{flag}", where
 
 
 def test_functions_keep_signature_and_documentation():

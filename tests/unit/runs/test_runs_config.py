@@ -11,14 +11,20 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.cli.problem_flags import problem_options
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.config import GIVEN, REMEMBERED, RUN, START, RunConfig
 from t2t.runs.data import open_data, open_run_data
-from t2t.runs.experiment import Experiment, check_same_beginning, fill_from_run, fill_from_start, fill_remembered
+from t2t.runs.experiment import (
+    Experiment,
+    changeable_fields,
+    check_same_beginning,
+    fill_from_run,
+    fill_from_start,
+    fill_remembered,
+)
 from t2t.runs.names import get_problem
-from t2t.runs.recording import changeable_fields, record_of
 from t2t.specs.constants import DEV
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
@@ -262,7 +268,7 @@ def made(tmp_path):
         problem = get_problem(config.problem, config.problem_options)
         generate(problem, config.data_folder, tmp_path, workers=1)
         data = open_data(config, problem)
-        return data, record_of(Experiment(config, HPARAMS, HPARAMS), HPARAMS, [data], {})
+        return data, Experiment(config, HPARAMS, HPARAMS).record(HPARAMS, [data], {})
 
     return make
 

@@ -10,13 +10,13 @@ from t2t.backends.workers import Workers
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.files import processor
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
 from t2t.runs.config import RunConfig
-from t2t.runs.decisions import MULTIPLE, SHAPES, begun_hparams, compilation_line, decide
+from t2t.runs.decisions import MULTIPLE, SHAPES, compilation_line, decide, recorded_hparams
 from t2t.runs.experiment import Experiment
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -39,7 +39,7 @@ def data_of(targets=TOKENS):
 def decided(overrides="", model=Transformer, targets=TOKENS, gpus=False, bfloat16=False, begun=None):
     return decide(
         transformer_tiny().override(overrides), model, data_of(targets), compiles=gpus, bfloat16=bfloat16,
-        begun=begun and begun.hparams, overrides=overrides,
+        recorded=begun and begun.hparams, overrides=overrides,
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_gpus_multiply_bfloat16_from_compute_capability_8_on_and_processors_with
 def run(tmp_path):
     """A run that was started on GPUs and has a checkpoint."""
     run = RunDir.create(tmp_path / "run", record_of("num_heads=2", ("on", 16, 8)), {})
-    assert begun_hparams(run, Workers()) is None
+    assert recorded_hparams(run, Workers()) is None
     CheckpointStore(run.checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
     return RunDir.open(run.path)
 
@@ -154,9 +154,9 @@ class Worker(Workers):
 def test_a_worker_that_does_not_see_the_run_goes_on_as_the_chief_does(run, is_begun):
     """The run began on GPUs; the chief and the worker would decide otherwise by themselves."""
     seen = (run if is_begun else None, None)
-    of_chief, of_worker = (begun_hparams(one, Worker(index)) for index, one in enumerate(seen))
+    of_chief, of_worker = (recorded_hparams(one, Worker(index)) for index, one in enumerate(seen))
     assert of_chief == of_worker == (RunDir.open(run.path).record.hparams if is_begun else None)
-    assert begun_hparams(seen[0], Workers()) == of_chief
+    assert recorded_hparams(seen[0], Workers()) == of_chief
 
 
 def test_what_was_decided_is_no_other_run_and_other_shapes_are(run):

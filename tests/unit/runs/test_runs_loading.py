@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 import t2t
-from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.averaging import average_checkpoints
+from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -21,12 +21,11 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import MODELS, PROBLEMS
-from t2t.runs.adapting import load_adapters
-from t2t.runs.loading import load
+from t2t.runs.loading import load, load_adapters
 from t2t.runs.names import get_problem
 from t2t.runs.run_checks import check_loadable, check_one_problem
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.registrations import registered
 from tests.sealed_files import edited
@@ -74,7 +73,7 @@ def make_run(tmp_path):
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
                 variable.assign(rng.normal(size=variable.shape))
-            state = vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams)
+            state = vocabularies_state(record.vocabularies) | architecture_state(record.model, hparams)
             weights = {v.path: np.asarray(v) for v in model.variables}
             CheckpointStore(run.checkpoints_folder).save(step, model=weights, state=state if tells else {})
         return run.path, model

@@ -9,22 +9,24 @@ import pytest
 
 import t2t
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.compatibility import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import RowTransfer
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.fallback import FallbackEngine
 from t2t.runs import starting
 from t2t.runs.config import RunConfig
-from t2t.runs.engine_comparison import compare_engines
-from t2t.runs.ensembles import load_ensemble
+from t2t.runs.decisions import long_warmup
+from t2t.runs.distilling import check_distillation
+from t2t.runs.evaluation import compare_engines, decode_and_score
 from t2t.runs.exporting import _trial_inputs, export_run
-from t2t.runs.parts import _report_examples, build_parts, micro_batches_of, resolve_best_metric
-from t2t.runs.run_checks import check_distillation, check_own_checkpoints, long_warmup, set_batch_size
-from t2t.runs.split_decoding import decode_and_score
+from t2t.runs.loading import load_ensemble
+from t2t.runs.names import set_batch_size
+from t2t.runs.run_checks import check_own_checkpoints
+from t2t.runs.trained_problems import _report_examples, build_parts, micro_batches_of, resolve_best_metric
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import tiny_hparams
 from tests.errors import refused
 from tests.letters import Letters, letters, letters_alone

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.metrics.gleu import sentence_gleu
+from t2t.metrics.text import sentence_gleu
 from t2t.models.classics.neural_gpu import NeuralGpu, NeuralGpuHParams
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
 from t2t.runs.objectives import SampledCandidates, build_objective, widest_rows
-from t2t.specs.constraints.finite import DEAD, FiniteConstraint
-from t2t.text.language_codes import LanguageMarks
-from t2t.text.token import TokenEncoder
+from t2t.specs.constraints import DEAD, FiniteConstraint
+from t2t.text.encoder import LanguageMarks
+from t2t.text.words import TokenEncoder
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
 
@@ -56,7 +56,7 @@ SEARCHES = {}
 
 def sampler(model, seed=3, start=(), **changes):
     hparams = hparams_of(**changes)
-    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed)
+    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed, hparams.objective == "minimum_risk")
     found._searches = SEARCHES.setdefault((hparams.objective_samples, hparams.extra_length), {})
     return found
 

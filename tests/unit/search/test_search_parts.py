@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 from search_tables import tree_state, tree_step_fn
 
-from t2t.layers.beams import reorder_rows
+from t2t.layers.tensors import reorder_rows
 from t2t.search.penalties import gnmt, power
 from t2t.search.sampling import threefry_2x32, uniform
 from t2t.search.settings import SearchSettings

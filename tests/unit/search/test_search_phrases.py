@@ -12,8 +12,7 @@ from search_tables import NODES, assert_ranked, node_log_probs, node_ranking, no
 
 from t2t.search.banks import MOST_BANKS, places_by_bank
 from t2t.search.constraints.batch_constraints import BatchConstraints
-from t2t.specs.constraints.finite import ANYTHING, MOST_STATES, answers_constraint
-from t2t.specs.constraints.phrases import phrase_constraint
+from t2t.specs.constraints import ANYTHING, MOST_STATES, answers_constraint, phrase_constraint
 from tests.errors import refused
 
 V, EOS = 5, 1

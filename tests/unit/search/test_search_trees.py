@@ -12,7 +12,7 @@ from search_tables import assert_ranked, node_log_probs, node_search, node_table
 
 from t2t.features.treebank.linearisation import restored
 from t2t.search.constraints.tree_automaton import TreeAutomaton, first_states
-from t2t.specs.constraints.trees import MAX_DEPTH, TreeConstraint, TreeLabels
+from t2t.specs.constraints import MAX_DEPTH, TreeConstraint, TreeLabels
 
 PIECES = ("<pad>", "</s>", "<unk>", "NN", "NP", "/NP", "DT", "VP", "/VP")
 LABELS = TreeLabels(tags=(3, 6), phrases=((4, 5), (7, 8)))

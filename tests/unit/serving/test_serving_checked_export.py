@@ -8,8 +8,8 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.framework import op_def_registry
 
 from benchmarks import parity
-from t2t.formats.saved_model.in_graph import graph_vocabulary
 from t2t.formats.saved_model.served import Served
+from t2t.formats.saved_model.vocabularies import graph_vocabulary
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.registry import MODELS

@@ -7,9 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from t2t.specs.constants import EOS_ID
-from t2t.specs.constraints.finite import ANYTHING, DEAD, answers_constraint
-from t2t.specs.constraints.phrases import phrase_constraint
-from t2t.specs.constraints.trees import TreeConstraint, TreeLabels
+from t2t.specs.constraints import ANYTHING, DEAD, TreeConstraint, TreeLabels, answers_constraint, phrase_constraint
 
 IDS = (2, 3, 4)
 OUTPUTS = [ids for length in range(6) for ids in itertools.product(IDS, repeat=length)]

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from t2t.text import stored_class
-from t2t.text.bpe import BpeCodes, BpeEncoder
+from t2t.registry import VOCABULARIES
+from t2t.text.imported import BpeCodes, BpeEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 from tests.errors import refused
 
@@ -59,7 +59,7 @@ def test_texts_become_ids_and_come_back_and_the_file_holds_codes_and_pieces(tmp_
     assert isinstance(again, BpeEncoder)
     assert (again.fingerprint, again.ids_fingerprint) == (encoder.fingerprint, encoder.ids_fingerprint)
     assert BpeEncoder(CODES, PIECES).ids_fingerprint == encoder.ids_fingerprint
-    assert stored_class("bpe") is BpeEncoder
+    assert VOCABULARIES.get("bpe") is BpeEncoder
 
 
 def test_subword_nmt_cuts_the_same():

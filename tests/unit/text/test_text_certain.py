@@ -8,8 +8,7 @@ from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 
 LINES = ["a b c abc", "Zwei 2 M\u00e4nner, drei \u20ac_x\\y", "12; 13;"] * 30
 KINDS = {

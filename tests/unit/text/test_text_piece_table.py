@@ -6,8 +6,8 @@ import sentencepiece
 
 from t2t.problems.base import nominal_spec
 from t2t.problems.text_files import Text2TextFiles
-from t2t.text.language_codes import LanguageCodes
-from t2t.text.piece_table import PieceTableEncoder
+from t2t.text.encoder import LanguageCodes
+from t2t.text.imported import PieceTableEncoder
 from t2t.text.vocabulary_files import read_vocabulary, save_encoders
 from tests.errors import refused
 

@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t.text.subword import SubwordEncoder
-from t2t.text.subword_build import SpeltTokens, learn_pieces, pieces_at
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS, Spelling, detokenize, tokenize, unspell
+from t2t.text.subword_build import (
+    ESCAPE_CHARACTERS,
+    Spelling,
+    SpeltTokens,
+    detokenize,
+    learn_pieces,
+    pieces_at,
+    tokenize,
+    unspell,
+)
 from tests.reference import subword as reference
 
 PANGRAM = "the quick brown fox jumps over the lazy dog"

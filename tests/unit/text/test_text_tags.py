@@ -5,8 +5,7 @@ import pytest
 
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
-from t2t.text.encoder import TextEncoder
-from t2t.text.language_codes import LanguageCodes
+from t2t.text.encoder import LanguageCodes, TextEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import find_tag, parse_languages, tag_of, tagged_languages
 from tests.errors import refused

@@ -7,32 +7,30 @@ import subprocess
 
 import pytest
 
-from t2t.text import ENCODER_CLASSES
-from t2t.text.bpe import BpeEncoder
 from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import learned_classes
+from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.label import LabelEncoder
-from t2t.text.piece_table import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import VocabularyFile, fingerprint_of, read_encoders, read_vocabulary
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordListEncoder
 from tests.errors import refused
 
 LINES = ["one man and two dogs", "two women and one cat; 1 u _ \\"] * 20
-BUILT = {kind: encoder.build(LINES, 300) for kind, encoder in ENCODER_CLASSES.items()}
+BUILT = {kind: encoder.build(LINES, 300) for kind, encoder in learned_classes().items()}
 SUBWORDS = BUILT["subword"].to_bytes()
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("kind", ENCODER_CLASSES)
+@pytest.mark.parametrize("kind", learned_classes())
 def test_the_kind_is_seen_from_the_content_and_a_vocabulary_comes_back(kind, packed, tmp_path):
     BUILT[kind].save(tmp_path / "vocabulary")
     if packed:
         (tmp_path / "vocabulary").write_bytes(gzip.compress((tmp_path / "vocabulary").read_bytes()))
     found = [read_vocabulary(tmp_path / "vocabulary"), pickle.loads(pickle.dumps(BUILT[kind]))]
-    for again in found if packed else [*found, ENCODER_CLASSES[kind].load(tmp_path / "vocabulary")]:
-        assert type(again) is ENCODER_CLASSES[kind]
+    for again in found if packed else [*found, learned_classes()[kind].load(tmp_path / "vocabulary")]:
+        assert type(again) is learned_classes()[kind]
         assert (again.fingerprint, again.to_bytes()) == (BUILT[kind].fingerprint, BUILT[kind].to_bytes())
         assert again.encode("two dogs, one _") == BUILT[kind].encode("two dogs, one _")
 

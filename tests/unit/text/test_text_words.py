@@ -3,16 +3,13 @@
 import numpy as np
 
 from t2t.features.treebank.linearisation import words_of
+from t2t.registry import VOCABULARIES
 from t2t.specs.constants import UNK_ID
-from t2t.text import ENCODER_CLASSES, stored_class
 from t2t.text.byte import ByteEncoder
-from t2t.text.encoder import shared_ids
+from t2t.text.encoder import learned_classes, shared_ids
 from t2t.text.label import LabelEncoder, listed, warn_of_same_looks
-from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_encoders, save_encoders
-from t2t.text.white_space import single_spaced, split_words
-from t2t.text.word_ids import WordIds
-from t2t.text.word_list import WordListEncoder
+from t2t.text.words import TokenEncoder, WordIds, WordListEncoder, single_spaced, split_words
 from tests.errors import refused
 
 
@@ -103,8 +100,8 @@ def test_a_file_gives_them_back(tmp_path):
     records = save_encoders(tmp_path, {"targets": encoder})
     assert records["targets"].file == "vocab.targets.label.labels"
     assert read_encoders(tmp_path, records, "")["targets"].names == ("ü", "a b")
-    assert "label" not in ENCODER_CLASSES, "it is no vocabulary of text"
-    assert stored_class("label") is LabelEncoder
+    assert "label" not in learned_classes(), "it is no vocabulary of text"
+    assert VOCABULARIES.get("label") is LabelEncoder
 
 
 def test_mistakes_are_named():

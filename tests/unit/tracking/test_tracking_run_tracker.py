@@ -227,7 +227,7 @@ def test_a_package_that_is_missing_is_said_before_anything_is_written(name, monk
 
 def test_unknown_trackers_and_nothing_to_track_are_refused_and_short_names_lead_to_callbacks(capsys, tmp_path):
     with refused("--track=mlflw", "mlflow", by=UnknownNameError):
-        check_trackers(["mlflw"])
+        check_trackers("mlflw")
     assert split_names("mlflow, wandb,mlflow,") == ["mlflow", "wandb"]
     for flag in ("--studio", "--track=mlflow"):
         flags = (*NAMES, f"--output_dir={tmp_path}/run", "--schedule=evaluate", flag)
@@ -237,11 +237,11 @@ def test_unknown_trackers_and_nothing_to_track_are_refused_and_short_names_lead_
 
     with refused("'Tracker'", by=AttributeError):
         _ = t2t.tracking.Tracker
-    assert {choice.class_name for choice in TRACKERS.values()} == set(t2t.tracking.__all__)
+    assert set(TRACKERS.values()) == set(t2t.tracking.__all__)
     for name in TRACKERS:
         if importlib.util.find_spec(name) is None:
             with refused(f"t2t-keras[{name}]"):
-                getattr(t2t.tracking, TRACKERS[name].class_name)
+                getattr(t2t.tracking, TRACKERS[name])
 
 
 def train_twice(tracker_class, run):

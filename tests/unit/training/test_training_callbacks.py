@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t.backends.workers import WorkerLostError
-from t2t.checkpoints.best import Best
+from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.runs.training import TrainingRun

@@ -12,15 +12,9 @@ import tensorflow as tf
 
 from t2t.backends.tensorflow.update import LocalGradient
 from t2t.backends.update import LossFunction
-from t2t.hparams.transformer import TransformerHParams
-from t2t.layers.costs import Costed
-from t2t.training.objectives import Likelihood, ScheduledSampling
-from t2t.training.sampled_objectives import (
-    SampledObjective,
-    build_sampled_objective,
-    expected_reward_weights,
-    minimum_risk_weights,
-)
+from t2t.hparams.groups import ObjectiveHParams
+from t2t.layers.mode import Costed
+from t2t.training.objectives import ExpectedReward, Likelihood, MinimumRisk, SampledObjective
 from tests.builders import batch, numpy, padded, tiny_transformer, tokens_spec, total_loss
 
 # === Scheduled sampling: how often predictions are read, and which ===
@@ -28,8 +22,13 @@ from tests.builders import batch, numpy, padded, tiny_transformer, tokens_spec, 
 SEED = tf.constant([5, 7], tf.int64)
 
 
+def sampling(probability, warmup_steps=0):
+    values = {"scheduled_sampling_prob": probability, "scheduled_sampling_warmup_steps": warmup_steps}
+    return Likelihood(ObjectiveHParams(**values))
+
+
 def loss_of(model, features, probability, seed=SEED):
-    objective = ScheduledSampling(probability, warmup_steps=0)
+    objective = sampling(probability)
     (prepared,) = objective.prepare([features], 1, "")
     return objective.loss(model, prepared, seed)
 
@@ -47,7 +46,7 @@ class Reader:
 
 
 def test_the_probability_rises_to_its_value():
-    objective = ScheduledSampling(0.4, warmup_steps=100)
+    objective = sampling(0.4, warmup_steps=100)
     shares = [float(objective.prepare([batch()], update, "")[0]["scheduled_sampling_share"]) for update in (0, 50, 200)]
     np.testing.assert_allclose(shares, [0.0, 0.2, 0.4], rtol=1e-6)
 
@@ -100,7 +99,7 @@ def test_likelihood_is_the_models_own_loss():
 @pytest.mark.slow
 def test_compiled_by_xla_the_same_tokens_are_read():
     model = tiny_transformer(symbol_dropout=0.2, layer_prepostprocess_dropout=0.2)
-    objective = ScheduledSampling(0.5, warmup_steps=0)
+    objective = sampling(0.5)
     (features,) = objective.prepare([batch(widths=(8, 8))], 1, "")
     features = {name: tf.constant(array) for name, array in features.items()}
 
@@ -128,7 +127,7 @@ def test_the_estimate_of_the_expected_reward_is_unbiased(samples):
     probs = np.exp(LOGITS) / np.exp(LOGITS).sum()
     draws = np.array(list(itertools.product(range(3), repeat=samples)))
     rewards_BC = np.concatenate([np.full((len(draws), 1), 7.0), REWARDS[draws]], axis=1).astype(np.float32)
-    weights_BC = numpy(expected_reward_weights(rewards_BC, None, None))
+    weights_BC = numpy(ExpectedReward().weights(rewards_BC, None, None))
     np.testing.assert_array_equal(weights_BC[:, 0], 0.0)
     slopes_BKM = probs - np.eye(3)[draws]  # of -log P
     estimates_BM = (weights_BC[:, 1:, None] * slopes_BKM).sum(axis=1)
@@ -150,15 +149,14 @@ def test_the_weights_of_the_risk_are_its_gradient(sharpness):
         return -(powers / powers.sum()) @ rewards
 
     slopes = [(risk(log_probs + e) - risk(log_probs - e)) / 2e-6 for e in 1e-6 * np.eye(4)]
-    weights_BC = numpy(
-        minimum_risk_weights(*(x[None].astype("float32") for x in (rewards, log_probs)), exists[None], sharpness)
-    )
+    given = (x[None].astype("float32") for x in (rewards, log_probs))
+    weights_BC = numpy(MinimumRisk(ObjectiveHParams(objective_sharpness=sharpness)).weights(*given, exists[None]))
     np.testing.assert_allclose(-weights_BC[0], np.array(slopes) / sharpness, atol=1e-5)
 
 
 def test_a_row_without_candidates_has_finite_weights():
     nothing = np.zeros((1, 3), np.float32)
-    assert np.isfinite(numpy(minimum_risk_weights(nothing, nothing, nothing > 0, 1.0))).all()
+    assert np.isfinite(numpy(MinimumRisk().weights(nothing, nothing, nothing > 0))).all()
 
 
 # === The loss ===
@@ -199,10 +197,9 @@ def test_with_every_output_as_a_candidate_it_is_the_gradient_of_the_exact_risk()
     """That of log-softmax of the logits, differentiated by TensorFlow; plus a likelihood weight of 0.5."""
     sharpness = 0.3
     model, features, candidates_BCT, rewards_BC = model_and_features()
-    hparams = TransformerHParams(
-        objective="minimum_risk", objective_samples=6, objective_sharpness=sharpness, objective_likelihood_weight=0.5
-    )
-    objective = build_sampled_objective(hparams, lambda *_: [(candidates_BCT, rewards_BC)])
+    values = {"objective_samples": 6, "objective_sharpness": sharpness, "objective_likelihood_weight": 0.5}
+    objective = MinimumRisk(ObjectiveHParams(**values))
+    objective.draw = lambda *_: [(candidates_BCT, rewards_BC)]
     (prepared,) = objective.prepare([features], 1, "")
 
     targets_NT = candidates_BCT.reshape(-1, 2)
@@ -250,11 +247,12 @@ def test_the_expected_gradient_of_two_samples_is_that_of_all_outputs():
         SampledObjective.CANDIDATES: np.stack([outputs_CT[[0, *draw]] for draw in draws]),
         SampledObjective.REWARDS: np.pad(rewards_BK, ((0, 0), (1, 0))).astype(np.float32),
     }
-    sampled = SampledObjective(None, expected_reward_weights, 3, likelihood_weight=0.0)
+    sampled = ExpectedReward(ObjectiveHParams(objective_samples=2, objective_likelihood_weight=0.0))
     estimate_P, _, _ = gradient_of(model, sampled, batch)
 
     weights_BC = np.array([q_C * (rewards_C - q_C @ rewards_C)], np.float32)
-    exact = SampledObjective(None, lambda *_: weights_BC, 7, likelihood_weight=0.0)
+    exact = SampledObjective(ObjectiveHParams(objective_samples=6, objective_likelihood_weight=0.0))
+    exact.weights = lambda *_: weights_BC
     everything = {SampledObjective.CANDIDATES: outputs_CT[None], SampledObjective.REWARDS: rewards_C[None]}
     exact_P, _, _ = gradient_of(model, exact, {**one, **everything})
     np.testing.assert_allclose(estimate_P, exact_P, rtol=1e-3, atol=2e-5 * np.abs(exact_P).max())
@@ -264,7 +262,8 @@ def test_the_mean_reward_is_that_of_the_samples_since_it_was_last_asked_for():
     """Without targets, padding rows and warm-ups."""
     candidates_BCT = np.array([[[2, 1], [3, 1], [1, 0]], [[0, 0], [0, 0], [0, 0]]], np.int32)
     rewards_BC = np.array([[1.0, 0.25, 0.5], [0.0, 0.0, 0.0]], np.float32)
-    objective = SampledObjective(lambda *_: [(candidates_BCT, rewards_BC)], expected_reward_weights, 3, 0.0)
+    objective = ExpectedReward(ObjectiveHParams(objective_samples=2))
+    objective.draw = lambda *_: [(candidates_BCT, rewards_BC)]
     assert objective.figures() == {}
     objective.prepare([{}], 0, "")
     assert objective.figures() == {}

@@ -8,16 +8,20 @@ import pytest
 import tensorflow as tf
 
 from t2t.backends.choice import backend
-from t2t.hparams.groups import OptimizerHParams, ScheduleHParams
+from t2t.hparams.base import HParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
+from t2t.registry import OPTIMIZERS, SCHEDULES
+from t2t.registry.overrides import PluginError
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays, slots_of_weights
 from tests.builders import tiny_hparams, tokens_spec
 from tests.errors import refused
+from tests.registrations import registered
 
-NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
+NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb", "muon")
 
 
 class Given(keras.Model):
@@ -114,6 +118,42 @@ def test_first_updates_by_hand(name):
     np.testing.assert_allclose(np.asarray(step.model.matrix)[0], vector if matrix is None else matrix, rtol=rtol)
 
 
+class Matrices(keras.Model):
+    """A model of two matrices of ones, one of them an embedding, whose gradient the batch has."""
+
+    def __init__(self):
+        super().__init__(name="matrices")
+        self.inner, self.embedding = (
+            self.add_weight(name=name, shape=(3, 2), initializer="ones") for name in ("inner", "embedding")
+        )
+        self.built = True
+
+    def body(self, features, seed=None):
+        return features["slopes"]
+
+    def loss_sum(self, hidden, targets):
+        return tf.reduce_sum(hidden * (self.inner + self.embedding)), tf.constant(1.0)
+
+
+def test_muon_orthogonalizes_the_steps_of_matrices_and_leaves_embeddings_to_adamw():
+    """Jordan et al. 2024: five steps of Newton and Schulz; Liu et al. 2025 (arXiv:2502.16982): the scale and decay."""
+    gradients = np.random.default_rng(0).normal(size=(2, 3, 2)).astype(np.float32)
+    hparams = {"weight_decay": 0.2, "optimizer_adam_beta2": 0.9}
+    muon, adamw = (step_of(Matrices, optimizer=name, **hparams) for name in ("muon", "adamw"))
+    weight, past = np.ones((3, 2)), np.zeros((3, 2))
+    for number, gradient in enumerate(gradients, start=1):
+        for step in (muon, adamw):
+            step([[batch_of(gradient)]], number, 0.1)
+        past = 0.95 * past + gradient
+        x = (gradient + 0.95 * past).T  # Nesterov's momentum; the smaller side first
+        x /= np.linalg.norm(x)
+        for _ in range(5):
+            x = 3.4445 * x + (-4.775 * x @ x.T + 2.0315 * (x @ x.T) @ (x @ x.T)) @ x
+        weight = weight - 0.1 * 0.2 * weight - 0.1 * 0.2 * np.sqrt(3) * x.T  # 0.2 for the decay, and for the scale
+    np.testing.assert_allclose(np.asarray(muon.model.inner), weight, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(muon.model.embedding), np.asarray(adamw.model.embedding), rtol=1e-5)
+
+
 def test_adam_is_kerass_own_but_for_rounding():
     """Ten steps of changing gradients from the same start; slots too, under the same names."""
     ours, theirs = (
@@ -186,17 +226,39 @@ def test_slots_that_belong_to_no_weight_are_named():
         slots_of_weights(SimpleNamespace(optimizer=step.optimizer, trained=step.trained[1:]))
 
 
+def no_optimizer(hparams, **common):
+    return hparams.optimizer
+
+
+def nameless(hparams, learning_rate, name):
+    return keras.optimizers.SGD(learning_rate)
+
+
+def decays(hparams, **common):
+    return keras.optimizers.SGD(**common, weight_decay=0.1)
+
+
+@pytest.mark.parametrize(("function", "about"), [(no_optimizer, "str"), (nameless, "sgd"), (decays, "weight_decay")])
+def test_an_optimizer_that_would_not_do_what_it_says_is_refused(function, about):
+    with registered(OPTIMIZERS, "mine", function), refused(function.__name__, about, by=PluginError):
+        build_optimizer(OptimizerHParams(optimizer="mine"))
+
+
+@pytest.mark.parametrize("found", [-0.1, float("nan"), "much"])
+def test_a_schedule_that_returns_no_rate_is_refused(found):
+    with registered(SCHEDULES, "mine", lambda hparams, update: found), refused("update", by=PluginError):
+        rate(3, "mine", 1.0, 0)
+
+
 # === Learning rates by hand ===
 
 
 def rate(update, shape, factor, warmup, minimum=0.0, hidden_size=512, train_steps=100_000):
-    schedule = ScheduleHParams(
-        learning_rate_schedule=shape,
-        learning_rate=factor,
-        learning_rate_warmup_steps=warmup,
-        learning_rate_minimum=minimum,
-    )
-    return learning_rate(schedule, update, hidden_size=hidden_size, train_steps=train_steps)
+    hparams = HParams(
+        learning_rate_schedule=shape, learning_rate=factor, learning_rate_warmup_steps=warmup,
+        learning_rate_minimum=minimum, hidden_size=hidden_size, train_steps=train_steps,
+    )  # fmt: skip
+    return learning_rate(hparams, update)
 
 
 RATES = {

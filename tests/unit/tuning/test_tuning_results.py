@@ -9,8 +9,8 @@ import pytest
 
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS
-from t2t.tuning.objective import Objective, resolve_objective
-from t2t.tuning.results import StudyResult, TrialRow
+from t2t.tuning.searching import StudyResult, TrialRow
+from t2t.tuning.settings import Objective, resolve_objective
 from t2t.tuning.study import TrialReport
 from tests.errors import refused
 from tests.registrations import forgotten

@@ -10,8 +10,7 @@ import pytest
 from t2t.errors import MachineError
 from t2t.files.atomic import open_locked
 from t2t.hparams.ranges import RangedHParams
-from t2t.tuning.objective import Objective
-from t2t.tuning.settings import TuneSettings, absolute_storage
+from t2t.tuning.settings import Objective, TuneSettings, absolute_storage
 from t2t.tuning.study import JournalLock, Study, open_journal
 from t2t.tuning.tuner import TrialCommand
 from tests.errors import refused

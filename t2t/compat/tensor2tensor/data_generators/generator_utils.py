@@ -17,7 +17,7 @@ from typing import Any
 from t2t.compat.tensor2tensor.data_generators import text_encoder
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UserError
-from t2t.problems.formats.archive import unpack_tar
+from t2t.problems.archives import unpack_tar
 
 UNSHUFFLED_SUFFIX = "-unshuffled"
 VOCAB_BYTES = 1_000_000

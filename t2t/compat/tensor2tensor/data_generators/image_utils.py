@@ -1,5 +1,6 @@
 """Tensor2Tensor's problems of images, for plug-ins that subclass them."""
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from t2t.features.image import png_file
 
 
 class ImageProblem(base.Problem):
-    """Problems whose inputs are images."""
+    """Problems whose inputs are images; `generator` yields what `image_generator` does."""
 
     @property
     def num_channels(self) -> int:
@@ -22,6 +23,22 @@ class ImageProblem(base.Problem):
     def vocab_size(self) -> int:
         """Intensities of a channel."""
         return 256
+
+    train_shards, dev_shards = 10, 1
+
+    def generator(self, data_dir: str, tmp_dir: str, is_training: bool) -> Iterable[dict[str, Any]]:
+        """Yields the images of a split; plug-ins write it."""
+        raise NotImplementedError(f"{type(self).__name__} has no generator")
+
+    def generate_data(self, data_dir: Any, tmp_dir: Any, task_id: int = -1) -> None:
+        """Generates the data, as `t2t-datagen` does."""
+        if not generator_utils.is_taken():
+            super().generate_data(data_dir, tmp_dir, task_id)
+            return
+        generator_utils.generate_dataset_and_shuffle(
+            self.generator(data_dir, tmp_dir, True), self.training_filepaths(data_dir, self.train_shards, False),
+            self.generator(data_dir, tmp_dir, False), self.dev_filepaths(data_dir, self.dev_shards, False),
+        )  # fmt: skip
 
 
 class Image2ClassProblem(ImageProblem):
@@ -42,26 +59,32 @@ class Image2ClassProblem(ImageProblem):
         """The names of the classes by their numbers."""
         return [f"ID_{number}" for number in range(self.num_classes)]
 
-    train_shards, dev_shards = 10, 1
-
-    def generator(self, data_dir: str, tmp_dir: str, is_training: bool) -> Iterable[dict[str, Any]]:
-        """Yields the images of a split; plug-ins write it."""
-        raise NotImplementedError(f"{type(self).__name__} has no generator")
-
     def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
         """Returns the classes."""
         labels = self.class_labels
         return {"targets": text_encoder.ClassLabelEncoder(labels(data_dir) if callable(labels) else labels)}
 
-    def generate_data(self, data_dir: Any, tmp_dir: Any, task_id: int = -1) -> None:
-        """Generates the data, as `t2t-datagen` does."""
-        if not generator_utils.is_taken():
-            super().generate_data(data_dir, tmp_dir, task_id)
-            return
-        generator_utils.generate_dataset_and_shuffle(
-            self.generator(data_dir, tmp_dir, True), self.training_filepaths(data_dir, self.train_shards, False),
-            self.generator(data_dir, tmp_dir, False), self.dev_filepaths(data_dir, self.dev_shards, False),
-        )  # fmt: skip
+
+class Image2TextProblem(ImageProblem):
+    """Image to text: `generator` yields the ids of the text as `image/class/label`."""
+
+    @property
+    def is_character_level(self) -> bool:
+        """Whether texts are cut into bytes; else plug-ins say `vocab_problem`."""
+        return False
+
+    @property
+    def vocab_problem(self) -> Any:
+        """The problem whose vocabulary is used."""
+        raise NotImplementedError(f"{type(self).__name__} has no vocab_problem")
+
+    def feature_encoders(self, data_dir: str | None) -> dict[str, text_encoder.TextEncoder]:
+        """Returns the vocabulary of the text; in the first versions, the size said which."""
+        if self.is_character_level:
+            return {"targets": text_encoder.ByteTextEncoder()}
+        size = getattr(self, "targeted_vocab_size", None)
+        name = f"vocab.endefr.{size}" if size else self.vocab_problem.vocab_filename
+        return {"targets": text_encoder.SubwordTextEncoder(os.path.join(data_dir or "", name))}
 
 
 def encode_images_as_png(images: Iterable[Any]) -> Iterator[bytes]:

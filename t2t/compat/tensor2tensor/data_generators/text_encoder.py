@@ -12,7 +12,7 @@ from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder as OwnEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.vocabulary_files import read_vocabulary
-from t2t.text.word_list import UNKNOWN, WordListEncoder
+from t2t.text.words import UNKNOWN, WordListEncoder
 
 PAD, EOS = "<pad>", "<EOS>"
 RESERVED_TOKENS = [PAD, EOS]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.text.subword_tokens import detokenize, tokenize
+from t2t.text.subword_build import detokenize, tokenize
 
 
 def encode(text: str) -> list[str]:

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from t2t.files.remote.agent import Owners
 from t2t.files.remote.failures import LOST, StoreError
-from t2t.files.remote.owners import Owners
 from t2t.files.remote.store import Store
 from tests.waiting import LIMIT_S, join_all, start_thread
 

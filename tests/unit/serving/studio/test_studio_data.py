@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.data.eval_batches import EvalBatches
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, load_encoders, read_manifest
-from t2t.data.reader import SplitReader
-from t2t.data.training_batches import TrainingBatches
+from t2t.data.reading.eval_batches import EvalBatches
+from t2t.data.reading.reader import SplitReader
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import OpenData
 from t2t.studio.data_answers import data_answer, data_examples_answer, data_pieces_answer
@@ -24,7 +24,7 @@ from t2t.studio.opened_data import OpenedData
 from t2t.studio.run_folders import RunFolders
 from t2t.studio.split_data import SplitData, spread
 from t2t.studio.studio import Studio
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.many_runs import write_run
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from t2t.data.generate import generate
+from t2t.data.generation.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.reader import SplitReader
+from t2t.data.reading.reader import SplitReader
 from t2t.features.text import Text
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.features.treebank.trees import parse_tree
-from t2t.files.source import LineSource
+from t2t.files.lines import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.hparams.transformer import TransformerHParams
@@ -25,7 +25,7 @@ from t2t.studio.figures import figure_of, tree_json
 from t2t.studio.lines import write_attention_page
 from t2t.studio.page import figures_page, hash_source
 from t2t.text.label import LabelEncoder
-from t2t.text.token import TokenEncoder
+from t2t.text.words import TokenEncoder
 from tests.builders import randomise
 from tests.errors import refused
 from tests.letters import WORDS, Letters, sharing

@@ -1,0 +1,264 @@
+"""Makes one shard of a split, all or nothing: reads, encodes and writes it; makes all that a command or a task needs.
+
+Each shard has a folder, e.g. `work/train-00003/`, which is written under a temporary name and then renamed. It holds
+the shard's files and, written last, a sealed record of them. A shard with a record of the same plan is not made again.
+"""
+
+import contextlib
+import dataclasses
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_digests
+from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
+from t2t.data.generation.plan import (
+    WORK,
+    GenerationJob,
+    GenerationPlan,
+    read_finished,
+    read_same_plan,
+    write_work_record,
+    written_whole,
+)
+from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
+from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
+from t2t.data.generation.worker_pool import WorkerPool
+from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
+from t2t.problems.base import Problem
+from t2t.problems.samples import SampleRecord, samples_of
+from t2t.specs.constants import TRAIN
+
+Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]
+"""Encodes the samples of a split, chunk by chunk and in their order."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardResult:
+    """The contents of a shard, and the counts made while generating it."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    split: str
+    shard: int
+    """Its number, from 0."""
+    examples: int
+    """Their number."""
+    columns: dict[str, ColumnTotals]
+    files: list[SplitPart]
+    """The files of its examples, named as if this shard were the whole split."""
+    texts: dict[str, TextsRecord]
+    """By feature, the raw text; for dev and test splits only."""
+    counts: SampleCounts
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns all files of the shard."""
+        return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
+
+
+def shard_folder(folder: Path, split: str, shard: int) -> Path:
+    """Returns the folder of a finished shard, inside that in which data is generated."""
+    return folder / WORK / f"{split}-{shard:05d}"
+
+
+def finished_shard(plan: GenerationPlan, folder: Path, split: str, shard: int) -> ShardResult | None:
+    """Returns the record of a shard that was made by this plan; None if there is none or its files are missing."""
+    result = read_finished(ShardResult, plan, shard_folder(folder, split, shard))
+    return result if result and (result.split, result.shard) == (split, shard) else None
+
+
+def generate_shard(
+    job: GenerationJob,
+    split: str,
+    shard: int,
+    *,
+    encode: Encode | None = None,
+    progress: Callable[[int], None] = lambda read: None,
+) -> ShardResult:
+    """Makes one shard, unless it is finished; its bytes depend on the plan, the split and the number alone.
+
+    Args:
+        job: of the generation.
+        split: one of the plan's.
+        shard: its number, from 0.
+        encode: encodes the samples; None to encode in this process.
+        progress: called now and then with the number of samples read.
+
+    Raises:
+        UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
+        MachineError: the disk is full, or the folder is not writable.
+    """
+    plan = job.plan
+    if (finished := finished_shard(plan, job.folder, split, shard)) is not None:
+        return finished
+    problem = job.open_problem()
+    encode, vocabularies = encode or ChunkEncoder(problem).encode, StoredVocabularies(job.folder, plan.vocabularies)
+    with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
+        context = job.context(split, shard)
+        samples = samples_of(problem, split, context)
+        if split == TRAIN and problem.duplicate_key() is not None:
+            samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
+        tally = SplitTally(samples, context.tally)
+        chunks = _counted(encode(tally, split, vocabularies), tally, progress)
+        if split == TRAIN and plan.shards[split] == 1:
+            chunks = _judged(chunks, tally, problem)
+        parts = _write_chunks(plan, split, chunks, written)
+        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
+        write_work_record(written, result)
+    return result
+
+
+class SplitTally:
+    """Counts samples as they are drawn and chunks as they are encoded.
+
+    An example that is dropped, or whose raw data is repaired, is unfit; it counts once, however many faults it has.
+    Iterate over the tally instead of the samples; the problem adds to `repaired` while it yields them.
+    """
+
+    def __init__(self, samples: Iterable[SampleRecord], repaired: Counter):
+        self._samples, self._repaired = samples, repaired
+        self._is_repaired: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
+        self._counts = SampleCounts()
+
+    def __iter__(self) -> Iterator[SampleRecord]:
+        before = self._repaired.total()
+        for sample in self._samples:
+            now = self._repaired.total() if self._repaired else 0
+            self._is_repaired.append(now != before)
+            before = now
+            yield sample
+
+    def add(self, chunk: Chunk) -> None:
+        """Adds a chunk; call it in the order of the samples."""
+        is_repaired = np.array([self._is_repaired.popleft() for _ in chunk.kept], dtype=bool)
+        unfit = int(((is_repaired | ~chunk.kept) & ~chunk.filtered).sum())
+        self._counts += dataclasses.replace(chunk.counts, unfit=unfit)
+
+    def counts(self) -> SampleCounts:
+        """Returns the counts so far."""
+        return dataclasses.replace(self._counts, repaired=dict(sorted(self._repaired.items())))
+
+
+def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
+    for chunk in chunks:
+        tally.add(chunk)
+        yield chunk
+        progress(tally.counts().read)
+
+
+def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:
+    """Raises UserError early if most training data is unfit so far: the whole may take hours."""
+    for chunk in chunks:
+        yield chunk
+        if (counts := tally.counts()).judged >= ENOUGH_TO_JUDGE:
+            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
+
+
+def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
+    """Writes the files of a shard; returns the fields of `ShardResult` about them."""
+    with contextlib.ExitStack() as stack:
+        identity = plan.identity
+        writer = SplitWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
+        stack.callback(writer.close)
+        texts = TextsWriter(written, split)
+        stack.callback(texts.close)
+        for chunk in chunks:
+            writer.write(chunk.columns)
+            texts.write(chunk.texts, chunk.altered)
+        columns, files = writer.finish()
+        return {"examples": writer.examples, "columns": columns, "files": files, "texts": texts.finish()}
+
+
+def make_shards(
+    job: GenerationJob, split: str, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
+) -> list[ShardResult]:
+    """Makes those of some shards of a split that are not finished; returns the records of all, in order.
+
+    Args:
+        job: of the generation.
+        split: one of the plan's.
+        shards: their numbers.
+        pool: worker processes; their number does not affect the result.
+        progress: called with the split and the number of its samples read.
+
+    Raises:
+        UserError: see `generate_shard`; or most training examples of the first shards are unfit.
+        MachineError: a process died, or as `generate_shard`.
+    """
+    plan, folder = job.plan, job.folder
+    results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
+    is_judged = split == TRAIN and len(shards) == plan.shards[split]
+    beginnings = _Beginnings(job.problem, shards[:-1] if is_judged else [])
+    beginnings.check(results)
+    missing = [shard for shard in shards if shard not in results]
+    done = sum(result.counts.read for result in results.values())
+    if pool.processes == 1 or len(missing) < pool.processes:
+        made: Iterator[ShardResult] = (
+            generate_shard(job, split, shard, encode=pool.encode, progress=lambda read: progress(split, done + read))
+            for shard in missing
+        )
+    else:
+        before = done
+        calls = [(plan.fingerprint, folder, job.tmp_dir, split, shard) for shard in missing]
+        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
+    for result in made:
+        results[result.shard] = result
+        done += result.counts.read
+        beginnings.check(results)
+    return [results[shard] for shard in shards]
+
+
+def digest_shards(
+    job: GenerationJob, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
+) -> None:
+    """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
+    missing = [shard for shard in missing_digests(job.plan, job.folder) if shard in shards]
+    done = 0
+
+    def tell(read: int) -> None:
+        progress("duplicates", done + read)
+
+    if pool.processes == 1 or len(missing) < pool.processes:
+        for shard in missing:
+            done += digest_shard(job, shard, judge=pool.judge, progress=tell).samples
+    else:
+        calls = [(job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in missing]
+        list(pool.run_each(_digest_shard, calls, tell))
+
+
+class _Beginnings:
+    """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
+
+    def __init__(self, problem: Problem, shards: Sequence[int]):
+        self._problem, self._following, self._counts = problem, deque(shards), SampleCounts()
+
+    def check(self, results: dict[int, ShardResult]) -> None:
+        """Raises UserError early if most examples of the first shards are unfit."""
+        while self._following and self._following[0] in results:
+            self._counts += results[self._following.popleft()].counts
+            if self._counts.judged >= ENOUGH_TO_JUDGE:
+                check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
+
+
+# The following is called in a worker. The plan, sent with each call, could cost more than its shard.
+def _generate_shard(
+    problem: Problem,
+    fingerprint: str,
+    folder: Path,
+    tmp_dir: Path,
+    split: str,
+    shard: int,
+    progress: Callable[[int], None],
+) -> ShardResult:
+    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
+    return generate_shard(job, split, shard, progress=progress)
+
+
+def _digest_shard(
+    problem: Problem, fingerprint: str, folder: Path, tmp_dir: Path, shard: int, progress: Callable[[int], None]
+) -> None:
+    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
+    digest_shard(job, shard, progress=progress)

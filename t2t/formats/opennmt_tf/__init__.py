@@ -1,1 +1,0 @@
-"""Imports Transformers of OpenNMT-tf."""

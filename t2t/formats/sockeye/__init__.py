@@ -1,1 +1,0 @@
-"""Imports models of Sockeye 3."""

@@ -1,0 +1,173 @@
+"""How layers run: what they record, and what the program that is being built supports.
+
+One frozen `Mode` holds within a block of code, for the thread that runs it, and applies to all layers called in it.
+
+Layers may run several times in one forward pass, as in a recurrence over depth: their weights are the same in each
+pass, but cache entries and recorded attention weights, which are stored by the path of a layer, have a separate name
+for each. Programs may be built without hand-written gradients, and for converters to other formats, which support fewer
+operations than TensorFlow. Costs that layers add to the loss, e.g. for unevenly used experts, are gathered while a body
+runs.
+
+Legend: B batch, T length.
+"""
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
+
+from keras import ops
+
+from t2t.layers.masks import examples_keep
+from t2t.layers.tensors import Features, Tensor
+
+Record = dict[str, list[Tensor]]
+"""Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""
+
+
+@dataclasses.dataclass
+class Costs:
+    """The costs that layers have added; each is () float32, in nats."""
+
+    features: Features | None = None
+    """The batch, of which rows of padding do not count, see `counted`; None = all rows are examples."""
+    per_target: list[Tensor] = dataclasses.field(default_factory=list)
+    """Added to the mean loss per target; each is of the batch as a whole."""
+    summed: list[Tensor] = dataclasses.field(default_factory=list)
+    """Added to the summed loss; each is a sum over rows, in which padding does not count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How layers run; the default is training or evaluating eagerly, without recording anything."""
+
+    costs: Costs | None = None
+    """To which layers add their costs; None outside of a body, as in decoding."""
+    record: Record | None = None
+    """To which every attention adds its weights; None = nothing is recorded.
+
+    Weights may be used only where they were computed: eagerly, or within the same program. Attention is then computed
+    over whole matrices, since blockwise attention never holds its weights.
+    """
+    layer_pass: int | None = None
+    """The number, from 0, of the pass in which layers run; None outside of passes."""
+    gradients: bool = True
+    """Whether gradients are wanted.
+
+    TensorFlow keeps every graph with a hand-written gradient until the process ends, so that a service would grow with
+    every search that it compiles.
+    """
+    blockwise_attention: bool = True
+    """Whether attention may be blockwise; not in programs whose operations are counted."""
+    counted_loops: bool = False
+    """Whether loops run their maximum number of iterations, which JAX needs for gradients."""
+    for_converters: bool = False
+    """Whether the program has no lists of tensors, loops over blocks of attention and Fourier transforms.
+
+    It computes the same with more memory or time, and must not be differentiated.
+    """
+
+
+_mode: ContextVar[Mode] = contextvars.ContextVar("mode")
+_DEFAULT = Mode()
+Value = TypeVar("Value")
+
+
+def current_mode() -> Mode:
+    """Returns the mode of this thread."""
+    return _mode.get(_DEFAULT)
+
+
+@contextlib.contextmanager
+def in_mode(**changes: Any) -> Iterator[Mode]:
+    """Context whose value is the current `Mode` with changes, in which layers run."""
+    with held(_mode, dataclasses.replace(current_mode(), **changes)) as mode:
+        yield mode
+
+
+@contextlib.contextmanager
+def held(variable: ContextVar[Value], value: Value) -> Iterator[Value]:
+    """Sets a variable within the block, and restores its previous value afterwards."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)
+
+
+def entry_name(path: str) -> str:
+    """Returns the name under which a layer's values of the current pass are stored; outside of passes, its path."""
+    number = current_mode().layer_pass
+    return path if number is None else name_of_pass(path, number)
+
+
+def name_of_pass(path: str, number: int) -> str:
+    """Returns the name under which a layer's values of a pass are stored."""
+    # The last part stays last: it identifies the kind of attention.
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/step_{number}/{name}"
+
+
+def custom_gradient(function: Callable) -> Callable:
+    """Does the same as `keras.ops.custom_gradient`, but not in a mode without gradients.
+
+    Args:
+        function: of tensors; returns its result and its gradient function.
+    """
+    with_gradient = ops.custom_gradient(function)
+
+    def call(*tensors):
+        return with_gradient(*tensors) if current_mode().gradients else function(*tensors)[0]
+
+    return call
+
+
+def counted(keep_BT: Tensor) -> Tensor:
+    """Returns the positions of `keep_BT` (B, T) bool whose costs count: those of examples.
+
+    A row that pads a batch keeps a position of its inputs if these are not text, as an example of silence does.
+    """
+    costs = current_mode().costs
+    if costs is None or costs.features is None:
+        return keep_BT
+    return ops.logical_and(keep_BT, examples_keep(costs.features)[:, None])
+
+
+def add_cost(cost: Tensor) -> None:
+    """Adds a cost per target, see `Costs`; does nothing outside of a body, as in decoding."""
+    if (costs := current_mode().costs) is not None:
+        costs.per_target.append(cost)
+
+
+def add_summed_cost(cost: Tensor) -> None:
+    """Adds a summed cost, see `Costs`; does nothing outside of a body, as in decoding."""
+    if (costs := current_mode().costs) is not None:
+        costs.summed.append(cost)
+
+
+class Costed(NamedTuple):
+    """Hidden states of a model with a cost besides the loss of its predictions, e.g. of saturated gates."""
+
+    hidden: Tensor
+    """The input of `SequenceModel.logits`."""
+    cost: Tensor | float = 0.0
+    """() float32, nats, added to the summed loss: a sum over rows in which padding does not count."""
+    cost_per_target: Tensor | float = 0.0
+    """() float32, nats per target, added to the mean loss: of the batch as a whole, not a sum over rows.
+
+    If an update has several parts (replicas, micro-batches), their costs are averaged, weighted by their targets.
+    """
+
+
+def without_costs(hidden: "Tensor | Costed") -> Tensor:
+    """Returns the hidden states from the result of `SequenceModel.body`."""
+    return hidden.hidden if isinstance(hidden, Costed) else hidden
+
+
+def with_costs(hidden: Tensor, costs: Costs) -> "Tensor | Costed":
+    """Returns hidden states as `Costed` if layers have added costs, else unchanged."""
+    if not costs.summed and not costs.per_target:
+        return hidden
+    return Costed(hidden, sum(costs.summed, start=0.0), sum(costs.per_target, start=0.0))

@@ -1,1 +1,0 @@
-"""Filters of training samples, which leave samples out of the training split when data is generated."""

@@ -1,1 +1,0 @@
-"""External formats: images, sound, archives, TensorFlow Datasets; files are read without running code in them."""

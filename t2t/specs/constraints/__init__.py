@@ -1,1 +1,0 @@
-"""Constraints on outputs, as plain data: problems and requests define them, searches enforce them."""
