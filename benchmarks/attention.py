@@ -28,9 +28,9 @@ import numpy as np
 from benchmarks.harness.attention_plot import Head, Panel, Sentence, draw
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
+from t2t.inference.alignment import word_numbers
 from t2t.inference.attention import ENCODER
 from t2t.inference.translator import Translator
-from t2t.inference.word_links import word_numbers
 from t2t.runs.trained_api import load
 from t2t.specs.constants import INPUTS
 

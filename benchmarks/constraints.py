@@ -14,8 +14,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.output_constraints import constraints_of
-from t2t.inference.output_terms import OutputTerms
+from t2t.inference.output_constraints import OutputTerms, constraints_of
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
@@ -78,7 +77,7 @@ def _side(
     """Returns a function that searches the first tokens of a batch and returns the milliseconds per token."""
     from t2t.inference.growing_search import TOKENS_PER_CALL, GrowingSearch
     from t2t.inference.model_engine import build_search
-    from t2t.search.constraints.batch_constraints import BatchConstraints
+    from t2t.search.constraints import BatchConstraints
 
     settings, hparams = translator.settings(constrain_output=is_constrained and terms is None, **changes)
     asked = [terms if is_constrained else None] * len(rows)

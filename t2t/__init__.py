@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from t2t.registry import register_problem as register_problem
     from t2t.registry import register_ranged_hparams as register_ranged_hparams
     from t2t.registry import register_schedule as register_schedule
+    from t2t.registry import register_search_method as register_search_method
     from t2t.registry import register_vocabulary as register_vocabulary
     from t2t.runs.model_check import check_model as check_model
     from t2t.specs.constants import DEV as DEV
@@ -95,7 +96,7 @@ _MODULES = {
         "register_exporter", "register_feature", "register_filter", "register_hparams", "register_importer",
         "register_metric", "register_modality", "register_model", "register_objective", "register_optimizer",
         "register_preprocessor", "register_problem", "register_ranged_hparams", "register_schedule",
-        "register_vocabulary",
+        "register_search_method", "register_vocabulary",
     ),
     "t2t.specs.constraints": (
         "FiniteConstraint", "OutputConstraint", "TreeConstraint", "TreeLabels", "answers_constraint",

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.hparams.groups import MASK_PREDICT
-from t2t.inference.batch_answer import BatchAnswer
-from t2t.inference.batch_mask_predict import BatchMaskPredict
+from t2t.inference.non_autoregressive import BatchAnswer, BatchMaskPredict
 from t2t.search.settings import SearchSettings
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate

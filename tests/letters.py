@@ -146,9 +146,8 @@ def log_probs_by_hand(translator, target_ids, source_ids=None):
 
 def fast_of(translator, folder, compute_type="float32", longest=40, patience=1):
     """Returns the same translator on CTranslate2, converted into a folder."""
-    from t2t.inference.ctranslate2.conversion import write_model
+    from t2t.inference.ctranslate2.conversion import TokenLists, write_model
     from t2t.inference.ctranslate2.engine import CTranslate2Engine
-    from t2t.inference.ctranslate2.tokens import TokenLists
 
     tokens = TokenLists.of_encoders(translator.problem.encoders)
     folder.mkdir(exist_ok=True)

@@ -4,9 +4,9 @@ from keras import ops
 
 from t2t.layers.tensors import reorder_rows
 from t2t.search.beam_search import BeamSearch
-from t2t.search.penalties import gnmt
+from t2t.search.methods import search_of
+from t2t.search.result import gnmt
 from t2t.search.sampling import TokenByToken, greedy_chooser, sampling_chooser
-from t2t.search.search import search_of
 
 
 def limits_of(max_steps, batch_size):

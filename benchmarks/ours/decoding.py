@@ -5,7 +5,7 @@ import os
 import t2t
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
-from t2t.inference.engine_choice import TENSORFLOW
+from t2t.inference.engine import TENSORFLOW
 from t2t.inference.translator import Translator
 from t2t.runs.loading import load
 from t2t.runs.startup import prepare_framework

@@ -72,7 +72,7 @@ def build_translator(job):
     import ctranslate2
 
     from t2t.hparams.transformer import TransformerHParams
-    from t2t.inference.ctranslate2.spec import build_spec
+    from t2t.inference.ctranslate2.conversion import build_spec
 
     folder = job["result"] + ".model"
     os.makedirs(folder, exist_ok=True)

@@ -5,6 +5,7 @@ Importing the package registers its names, so this file imports every module wit
 
 from . import (  # noqa: F401
     bag_of_words,
+    best_of_samples,
     capitals,
     colours,
     cooldown,

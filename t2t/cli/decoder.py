@@ -49,9 +49,9 @@ from t2t.cli.run_flags import define_trained_flags, load_runs, loading_arguments
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.output import check_output
-from t2t.inference.engine_choice import AUTO, TENSORFLOW
+from t2t.inference.alignment import read_dictionary
+from t2t.inference.engine import AUTO, TENSORFLOW
 from t2t.inference.files.formats import FILES, PHARAOH
-from t2t.inference.word_links import read_dictionary
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import check_one_problem, select_problem

@@ -18,10 +18,8 @@ from t2t.files.lines import STANDARD, WINDOW, LineSource, clean_line, unequal_le
 from t2t.files.output import check_output, open_output
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
-from t2t.inference.files.merging import CommandOf, merge_parts
-from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
-from t2t.inference.files.shards import Shard, parse_shard
+from t2t.inference.files.shards import CommandOf, Shard, merge_parts, parse_shard, part_of
 from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem, feature_of
 from t2t.runs.data import open_run_data
@@ -178,13 +176,15 @@ def decode_file(
         UserError: wrong settings, no such file.
         MachineError: the output cannot be written.
     """
-    from t2t.inference.files import job
+    from t2t.inference.files import decoding
     from t2t.runs.engines import speed_advice
 
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    requested = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
+    requested = decoding.Job(
+        source=source, target=target, shard=output_options.shard, **decoding_fields(output_options)
+    )
     translator = loaded.translator()
-    report = job.decode_file(translator, requested)
+    report = decoding.decode_file(translator, requested)
     _print_report(report, translator, target, requested.shard)
     is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
@@ -194,7 +194,7 @@ def decode_file(
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
-    """Returns the fields of a `t2t.inference.files.job.Job` for decoding and writing lines."""
+    """Returns the fields of a `t2t.inference.files.decoding.Job` for decoding and writing lines."""
     how = {
         name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes", "constraints")
     }
@@ -266,7 +266,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         UserError: no such data or split, data of another vocabulary, a problem without inputs.
         MachineError: the output cannot be written.
     """
-    from t2t.inference.files.output_files import job_renderer
+    from t2t.inference.files.formats import job_renderer
     from t2t.runs.evaluation import decode_and_score
 
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)

@@ -12,7 +12,7 @@ from t2t.cli.tensor2tensor import define_decode_hparams_flag
 from t2t.errors import UserError, needs_extra
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import assigned_names, drop_overrides, format_overrides, join_overrides
-from t2t.inference.engine_choice import AUTO, AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
+from t2t.inference.engine import AUTO, AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.inference.files.shards import check_sharded, parse_shard
 from t2t.runs.arguments import RENAMED
 from t2t.runs.config import RunConfig

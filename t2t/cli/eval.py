@@ -13,7 +13,7 @@ from t2t.cli.run_flags import define_trained_flags, load_run, open_run, open_tra
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.lines import LineSource
-from t2t.inference.engine_choice import CTRANSLATE2
+from t2t.inference.engine import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
@@ -85,7 +85,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _judge_choices(loaded, file: str) -> int:
     """Prints how often the model prefers the right one of two outputs; returns the exit status."""
-    from t2t.inference.files.choices import judge_choices
+    from t2t.inference.files.scoring import judge_choices
 
     translator = loaded.translator()
     judged = judge_choices(translator, file)

@@ -15,6 +15,7 @@ from typing import Any
 from absl import flags
 
 from t2t.files.paths import ZOO_VARIABLE
+from t2t.registry import Registry
 from t2t.runs.arguments import RENAMED
 
 WIDTH = 100
@@ -80,7 +81,7 @@ def define_field_flag(
     condition = f" (with {rules['used_when']})" if rules["used_when"] else ""
     text = text or f"{rules['doc'].removesuffix('.')}{condition}{more}."
     default = field.default if default is _OWN else default
-    if rules["choices"]:
+    if rules["choices"] and not isinstance(rules["choices"], Registry):  # whose names come with plug-ins
         flags.DEFINE_enum(name, default, rules["choices"], text, flag_values=values)
     elif kind in (int, float):
         define = flags.DEFINE_integer if kind is int else flags.DEFINE_float

@@ -11,7 +11,7 @@ from t2t.cli.decoding_flags import decoding_devices, engine_choice, trained_over
 from t2t.cli.flags import NAMES, RUN, define_alias, define_usr_dir_flag, flag_group
 from t2t.errors import UserError
 from t2t.files.paths import names_zoo
-from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.inference.shortlist import read_shortlist
 from t2t.runs.names import canonical
 from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
 from t2t.runs.startup import load_plugins_quietly

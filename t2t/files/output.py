@@ -1,10 +1,12 @@
 """Output of line-by-line jobs: a file that appears only when it is complete and can be resumed, or a stream.
 
-While a file `G` is written, it is called `G.partial`; `G.partial.json` records which part of it is valid and what made
-it. At the end `G.partial` is renamed to `G`. A partial file from another input, model or setting is never resumed.
+While a file `G` is written, it is called `G.partial`; an `OutputRecord` in `G.partial.json` says which lines are done,
+and what made them. At the end `G.partial` is renamed to `G`. A partial file from another input, model or setting is
+never resumed. Where a finished file is to be recognized later, as a part of a larger output is, its record is kept.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -14,23 +16,61 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from t2t.errors import MachineError, UserError
-from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors
+from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors, sha256_of
 from t2t.files.lines import STANDARD
 from t2t.files.remote.mirror import is_mirrored, publish
-from t2t.files.trust import read_sealed, write_sealed
+from t2t.files.trust import read_record, read_sealed, write_sealed
 
 _FORMAT = 1
-"""Format number of the state file; files of another format are ignored."""
+"""Format number of records; those of another format are ignored."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputRecord:
+    """Which lines of an output are done, and what made them."""
+
+    format: int
+    fingerprint: str
+    """Of everything that determines the output."""
+    lines: int
+    """Number of input lines that the content covers."""
+    bytes: int
+    """Size of the content."""
+    sha256: str
+    """Of the content."""
+    notes: dict[str, Any]
+    """See `PartialFile.write`."""
+
+
+def read_output_record(path: Path) -> OutputRecord | None:
+    """Returns a record that `PartialFile` has written; None if there is none, or it is damaged or of another format.
+
+    Raises:
+        OSError: it cannot be read.
+        UserError: it is a link that leads out of its folder.
+    """
+    try:
+        content = read_sealed(path)
+        if "counted" in content:  # of a part, as earlier versions wrote it
+            notes = {name: content.pop(name) for name in ("source", "verb", "repaired")} | content.pop("counted")
+            notes["lines"] = content.pop("before") + content["lines"]
+            content |= {"bytes": content.pop("size"), "notes": notes}
+        record = read_record(OutputRecord, content)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return record if record.format == _FORMAT else None
+
 
 IsValid = Callable[[int, dict[str, Any]], bool]
 """`is_valid(lines, notes)` returns whether the output of an earlier attempt for so many lines is still right."""
 
 
-def _always(lines: int, notes: dict[str, Any]) -> bool:
+def always(lines: int, notes: dict[str, Any]) -> bool:
+    """Any output of an earlier attempt is right; see `IsValid`."""
     return True
 
 
-def open_output(path: str, fingerprint: str | None, is_valid: IsValid = _always) -> "PartialFile | StreamOutput":
+def open_output(path: str, fingerprint: str | None, is_valid: IsValid = always) -> "PartialFile | StreamOutput":
     """Returns an output, to be used as a context manager.
 
     Args:
@@ -74,11 +114,6 @@ def _close(file: BinaryIO) -> None:
     """Closes a flushed file; ignores errors, as a failed flush has been reported already."""
     with contextlib.suppress(OSError):
         file.close()
-
-
-def state_path(path: Path) -> Path:
-    """Returns the file that records the valid part of `<path>.partial`; it may remain if killed at the very end."""
-    return path.with_name(path.name + ".partial.json")
 
 
 class ReaderClosedError(BrokenPipeError):
@@ -126,15 +161,23 @@ class PartialFile:
         path: final name, links resolved.
         fingerprint: see `open_output`.
         is_valid: see `open_output`.
+        record_path: where the record is kept when the file is finished; None to keep none.
     """
 
     _file: BinaryIO
     """Open within the `with` block."""
 
-    def __init__(self, path: Path, fingerprint: str | None, is_valid: IsValid = _always):
-        self._path, self._fingerprint, self._is_valid = path, fingerprint, is_valid
+    def __init__(
+        self,
+        path: Path,
+        fingerprint: str | None = None,
+        is_valid: IsValid = always,
+        record_path: Path | None = None,
+    ):
+        self.path, self.record_path = path, record_path
+        self._fingerprint, self._is_valid = fingerprint, is_valid
         self._partial = path.with_name(path.name + ".partial")
-        self._state = state_path(path)
+        self._state = path.with_name(path.name + ".partial.json")
         self._digest = hashlib.sha256()
         self.lines = 0
         """Number of input lines that the written output covers, those of an earlier attempt included."""
@@ -144,16 +187,21 @@ class PartialFile:
         """The notes last passed to `write`."""
 
     def __enter__(self) -> Self:
-        with os_errors_as_machine_errors(f"cannot write {self._path}"):
+        with os_errors_as_machine_errors(f"cannot write {self.path}"):
             try:
                 self._file = open_locked(self._partial)
             except LockedError:
                 raise UserError(
                     f"{self._partial}: another process is writing it; wait for it or write elsewhere"
                 ) from None
-            self._take_over()
-            self._file.truncate(self.bytes)
-            self._file.seek(self.bytes)
+            try:
+                self._take_over()
+                self.forget()  # a file that is made again is not finished until then
+                self._file.truncate(self.bytes)
+                self._file.seek(self.bytes)
+            except BaseException:
+                _close(self._file)
+                raise
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -187,40 +235,67 @@ class PartialFile:
             self.lines += lines
             self.notes = notes
             if self._fingerprint is not None:
-                now = {
-                    "format": _FORMAT,
-                    "fingerprint": self._fingerprint,
-                    "lines": self.lines,
-                    "bytes": self.bytes,
-                    "sha256": self._digest.hexdigest(),
-                    "notes": self.notes,
-                }
-                write_sealed(self._state, now)
+                self._write_record(self._state, self._fingerprint)
 
-    def finish(self) -> None:
+    def _write_record(self, path: Path, fingerprint: str) -> None:
+        record = OutputRecord(_FORMAT, fingerprint, self.lines, self.bytes, self._digest.hexdigest(), self.notes)
+        write_sealed(path, dataclasses.asdict(record))
+
+    def finish(self, fingerprint: str | None = None) -> None:
         """Gives the file its final name; if its folder mirrors an object store, writes it there.
 
+        Args:
+            fingerprint: for the record that is kept, of a file that was made without one, since nothing resumes it.
+
         Raises:
-            MachineError: it cannot be renamed or written.
+            MachineError: it cannot be renamed or written, or its record cannot.
         """
-        with os_errors_as_machine_errors(f"cannot write {self._path}"):
-            if is_mirrored(self._path):
+        if self.record_path is not None and (made_by := self._fingerprint or fingerprint):
+            with os_errors_as_machine_errors(f"cannot write {self.record_path}"):
+                self._write_record(self.record_path, made_by)
+        with os_errors_as_machine_errors(f"cannot write {self.path}"):
+            if is_mirrored(self.path):
                 self._publish()
             else:
-                os.replace(self._partial, self._path)
-            fsync_dir(self._path.parent)
+                os.replace(self._partial, self.path)
+            fsync_dir(self.path.parent)
             self._state.unlink(missing_ok=True)
 
-    @property
-    def sha256(self) -> str:
-        """Hexadecimal sha256 of the output written so far."""
-        return self._digest.hexdigest()
+    def finished(self) -> OutputRecord | None:
+        """Returns the kept record; None without one, or if the file is missing or has another size."""
+        with contextlib.suppress(OSError, UserError):
+            record = None if self.record_path is None else read_output_record(self.record_path)
+            return record if record and self.path.stat().st_size == record.bytes else None
+        return None
+
+    def is_intact(self, record: OutputRecord) -> bool:
+        """Returns whether the content of the finished file matches the record; reads all of it."""
+        return sha256_of(self.path) == record.sha256
+
+    def made_before(self) -> OutputRecord | None:
+        """Returns the kept record of a file that an earlier attempt has finished; removes leftovers of a kill."""
+        record = self.finished()
+        if record is None or record.fingerprint != self._fingerprint or not self.is_intact(record):
+            return None
+        self._state.unlink(missing_ok=True)
+        return record if self._is_valid(record.lines, record.notes) else None
+
+    def forget(self) -> None:
+        """Removes the record of a finished file, which so counts as missing."""
+        if self.record_path is not None:
+            self.record_path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Removes the finished file, and its record last; missing ones are no error."""
+        for path in (self.path, self._state):
+            path.unlink(missing_ok=True)
+        self.forget()
 
     def _publish(self) -> None:
         """Writes the file to the store that its folder mirrors; keeps the partial file until that has succeeded."""
-        self._path.unlink(missing_ok=True)
-        shutil.copyfile(self._partial, self._path)
-        publish(self._path)
+        self.path.unlink(missing_ok=True)
+        shutil.copyfile(self._partial, self.path)
+        publish(self.path)
         self._partial.unlink()
 
     def written(self) -> Iterator[bytes]:
@@ -240,19 +315,16 @@ class PartialFile:
 
     def _take_over(self) -> None:
         """Resumes from the output of an earlier attempt at the same job, if that is unchanged."""
-        try:
-            state = read_sealed(self._state)
-            usable = state["format"] == _FORMAT and state["fingerprint"] == self._fingerprint is not None
-            length = int(state["bytes"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        record = read_output_record(self._state)
+        if record is None or record.fingerprint != self._fingerprint:
             return
-        if not usable or os.fstat(self._file.fileno()).st_size < length:
+        if os.fstat(self._file.fileno()).st_size < record.bytes:
             return
         content = hashlib.sha256()
-        left = length
+        left = record.bytes
         while left and (chunk := self._file.read(min(left, 1 << 20))):
             content.update(chunk)
             left -= len(chunk)
-        if content.hexdigest() == state["sha256"] and self._is_valid(state["lines"], state["notes"]):
-            self._digest, self.bytes = content, length
-            self.lines, self.notes = state["lines"], state["notes"]
+        if content.hexdigest() == record.sha256 and self._is_valid(record.lines, record.notes):
+            self._digest, self.bytes = content, record.bytes
+            self.lines, self.notes = record.lines, record.notes

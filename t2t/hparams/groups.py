@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.registry import OBJECTIVES, OPTIMIZERS, SCHEDULES
+from t2t.registry import OBJECTIVES, OPTIMIZERS, SCHEDULES, SEARCH_METHODS
 
 MASK_PREDICT = "mask_predict"
 """Decoding method of conditional masked language models, see `t2t.search.mask_predict`."""
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"), SCHEDULES)
-_SAMPLING = UsedWhen("decode_method", ("sample",))
-_BEAM = UsedWhen("decode_method", ("beam",))
-_TOKEN_BY_TOKEN = UsedWhen("decode_method", ("beam", "greedy", "sample"))
+_SAMPLING = UsedWhen("decode_method", ("sample",), SEARCH_METHODS)
+_BEAM = UsedWhen("decode_method", ("beam",), SEARCH_METHODS)
+_TOKEN_BY_TOKEN = UsedWhen("decode_method", ("beam", "greedy", "sample"), SEARCH_METHODS)
 _MASK_PREDICT = UsedWhen("decode_method", (MASK_PREDICT,))
 _LIKELIHOOD = UsedWhen("objective", ("likelihood",), OBJECTIVES)
 _SAMPLED = UsedWhen("objective", ("expected_reward", "minimum_risk"), OBJECTIVES)
@@ -289,8 +289,8 @@ class DecodeHParams:
     """Search and output options of decoding, see `t2t.search`."""
 
     decode_method: str = param(
-        "beam", "Decoding method; mask_predict is the only one of conditional masked language models.",
-        choices=("beam", "greedy", "sample", MASK_PREDICT),
+        "beam", "Search method: beam, greedy, sample or that of a plug-in; mask_predict is the only one of conditional "
+        "masked language models.", choices=SEARCH_METHODS,
     )  # fmt: skip
     beam_size: int = param(
         4, "Beam size: hypotheses per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM

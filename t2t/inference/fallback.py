@@ -1,18 +1,266 @@
-"""Decodes with a fast engine what it supports, and with the model itself the rest."""
+"""Decodes with a fast engine what it supports and answers as the model itself; the model decodes the rest.
 
+Two questions are apart. Whether both compute the same network: the log-probabilities of all tokens of given outputs are
+equal up to rounding, also for random ids, long inputs and rows that are padded; another mask, activation or epsilon is
+seen there. Whether both search equally well: the fast engine's outputs are those of the model, or as probable but for a
+near tie. The model answers once; its answers are kept, so that later comparisons need only the fast engine.
+
+Legend: R inputs.
+"""
+
+import dataclasses
 import logging
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.agreement import Judge
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 from t2t.search.settings import SearchSettings
 
 log = logging.getLogger("t2t")
+
+Ids = list[list[int]]
+
+NETWORK = "network"
+"""Name of the comparison of given outputs, among those of kinds of searches."""
+
+MOST_SEARCHES = 16
+"""Maximum number of kinds of searches whose answers are kept, the latest."""
+
+EXTRA_LENGTH = 50
+"""By how many ids an output may be longer than its input in comparisons, whatever later requests allow."""
+
+NEAR_TIE = 0.01
+"""Fraction of its score by which another output may be worse than the model's and still count as equally good."""
+_LEAST_TIE = 1e-3
+"""The same as a difference of scores, for outputs that are nearly certain."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How the answers of two engines compare."""
+
+    rows: int
+    identical: int
+    """Inputs with the same output, id by id; of given outputs, all."""
+    near_ties: int
+    """Inputs with another output that is better, or worse by at most `NEAR_TIE`."""
+    difference: float
+    """Of log-probabilities of the same output, in nats per token: the largest of all outputs; of given outputs, the
+    square root of the mean square over all tokens."""
+
+    def __str__(self) -> str:
+        ties = f" and {self.near_ties} as good" if self.near_ties else ""
+        return (
+            f"{self.identical} of {self.rows} outputs are equal{ties}, log-probabilities differ by "
+            f"{self.difference:.1g} nats a token"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Demand:
+    """The agreement required for using the fast engine."""
+
+    share: float
+    """Of the inputs, with the same output or a near tie."""
+    difference: float
+
+    def holds(self, found: Agreement) -> bool:
+        """Returns whether answers agree well enough; False for a difference of NaN."""
+        return found.identical + found.near_ties >= self.share * found.rows and found.difference <= self.difference
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """The model's best output for each input: its ids, score and log-probability, R of each."""
+
+    ids: Ids
+    scores: list[float]
+    log_probs: list[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """Inputs, as the model reads them, and given outputs."""
+
+    search_rows: Ids
+    score_rows: Ids
+    targets: Ids
+    """As many as `score_rows`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What a model answers."""
+
+    longest_sequence: int | None
+    """See `t2t.models.base.SequenceModel.longest_sequence`."""
+    questions: Questions
+    log_probs: list[list[float]]
+    """Of each token of each of `targets`."""
+    searches: dict[str, Answers] = dataclasses.field(default_factory=dict)
+    """By kind of search, see `kind_of_search`."""
+
+
+class Verdicts(Protocol):
+    """Keeps what the model has answered, and how the fast engine compares."""
+
+    @property
+    def reference(self) -> Reference | None:
+        """The model's answers so far."""
+
+    def keep_reference(self, reference: Reference) -> None:
+        """Stores the model's answers."""
+
+    def get(self, what: str) -> Agreement | None:
+        """Returns the result of a comparison, or None."""
+
+    def set(self, what: str, found: Agreement) -> None:
+        """Stores the result of a comparison."""
+
+
+class Judge:
+    """Compares a fast engine with the model itself, once for each kind of search.
+
+    Args:
+        demand: the agreement required.
+        verdicts: where answers and results are kept.
+        ask: returns the questions, the first time.
+        hparams: of the run; comparisons use its sizes of batches.
+        longest_sequence: of the model.
+        start: ids that each output begins with.
+    """
+
+    def __init__(
+        self,
+        demand: Demand,
+        verdicts: Verdicts,
+        ask: Callable[[], Questions],
+        hparams: DecodeHParams,
+        longest_sequence: int | None = None,
+        start: Sequence[int] = (),
+    ):
+        self._demand, self._verdicts, self._ask, self._start = demand, verdicts, ask, tuple(start)
+        self._hparams = dataclasses.replace(hparams, shortlist=False, extra_length=EXTRA_LENGTH)
+        self._longest_sequence = longest_sequence
+        self._found: dict[str, Agreement] = {}
+        self._known: Reference | None = None
+        self._comparing = threading.RLock()
+
+    def disagreement(self, fast: Engine, full: Callable[[], Engine], settings: SearchSettings | None = None) -> str:
+        """Returns how the engines differ, in scores of given outputs and, with `settings`, in that search.
+
+        The text is empty if they agree. `full` returns the model's engine, whose start takes seconds; it is called for
+        answers that are not kept.
+        """
+        found = self._compared(f"{fast.name} {NETWORK}", lambda: self._compare_scores(fast, full))
+        if settings is not None and self._demand.holds(found):
+            kind = " ".join(map(str, (*kind_of_search(settings), *self._start)))
+            found = self._compared(f"{fast.name} {kind}", lambda: self._compare_search(fast, full, kind, settings))
+        return "" if self._demand.holds(found) else str(found)
+
+    def _compared(self, what: str, compare: Callable[[], Agreement]) -> Agreement:
+        if what not in self._found:
+            with self._comparing:  # once, however many threads ask
+                found = self._found.get(what) or self._verdicts.get(what)
+                if found is None:
+                    found = compare()
+                    self._verdicts.set(what, found)
+                    log.info("%s: %s", what, found)
+                self._found[what] = found
+        return self._found[what]
+
+    def _compare_scores(self, fast: Engine, full: Callable[[], Engine]) -> Agreement:
+        questions = self._reference(full).questions
+        ours = np.concatenate(self._reference(full).log_probs)
+        theirs = np.concatenate(_scores(fast, questions, self._hparams))
+        rows, apart = len(questions.targets), float(np.sqrt(np.mean((ours - theirs) ** 2)))
+        return Agreement(rows, rows, 0, apart)
+
+    def _compare_search(
+        self, fast: Engine, full: Callable[[], Engine], kind: str, settings: SearchSettings
+    ) -> Agreement:
+        reference = self._reference(full)
+        request = self._request(reference.questions.search_rows, settings)
+        ours = reference.searches.get(kind)
+        if ours is None:
+            ours = _best(full().decode(request))
+            searches = dict([*reference.searches.items(), (kind, ours)][-MOST_SEARCHES:])
+            self._keep(dataclasses.replace(reference, searches=searches))
+        return compare_answers(ours, _best(fast.decode(request)))
+
+    def _reference(self, full: Callable[[], Engine]) -> Reference:
+        found = self._known or self._verdicts.reference
+        if found is None:
+            questions = self._ask()
+            log.info(
+                "comparing with %s on %d inputs, once for this checkpoint", full().name, len(questions.search_rows)
+            )
+            log_probs = [row.tolist() for row in _scores(full(), questions, self._hparams)]
+            self._keep(found := Reference(self._longest_sequence, questions, log_probs))
+        self._known = found
+        return found
+
+    def _keep(self, reference: Reference) -> None:
+        self._known = reference
+        self._verdicts.keep_reference(reference)
+
+    def _request(self, rows: Ids, settings: SearchSettings) -> DecodeRequest:
+        numbers = np.arange(len(rows))
+        return DecodeRequest(
+            rows=rows,
+            seeds=numbers,
+            sentences=numbers,
+            settings=dataclasses.replace(settings, scored=True),
+            hparams=self._hparams,
+            prefixes=[list(self._start)] * len(rows) if self._start else None,
+            code_length=len(self._start),
+        )
+
+
+def kind_of_search(settings: SearchSettings) -> tuple[Any, ...]:
+    """Returns the settings that tell kinds of searches apart; the engines are compared once for each kind."""
+    if not settings.uses_beam_search:
+        return (settings.method,)
+    return settings.method, settings.beam_size, settings.penalty, settings.alpha
+
+
+def compare_answers(ours: Answers, theirs: Answers) -> Agreement:
+    """Compares the outputs of the model (`ours`) with those of another engine, input by input."""
+    identical, near_ties, difference = 0, 0, 0.0
+    for row, ids in enumerate(ours.ids):
+        if ids == theirs.ids[row]:
+            identical += 1
+            apart = abs(ours.log_probs[row] - theirs.log_probs[row]) / max(1, len(ids))
+            difference = apart if np.isnan(apart) else max(difference, apart)
+        else:
+            tie = max(_LEAST_TIE, NEAR_TIE * abs(ours.scores[row]))
+            near_ties += ours.scores[row] - theirs.scores[row] <= tie
+    return Agreement(len(ours.ids), identical, near_ties, difference)
+
+
+def _scores(engine: Engine, questions: Questions, hparams: DecodeHParams) -> list[np.ndarray]:
+    """Returns the log-probability of each token of the given outputs."""
+    found: list[Any] = [None] * len(questions.targets)
+    for indices, rows in engine.score_tokens(questions.score_rows, questions.targets, hparams):
+        for index, log_probs in zip(indices, rows, strict=True):
+            found[index] = np.asarray(log_probs, np.float64)
+    return found
+
+
+def _best(batches: Iterator[BatchHypotheses]) -> Answers:
+    found: dict[int, tuple[list[int], float, float]] = {}
+    for indices, result in batches:
+        for row, index in enumerate(indices):
+            ids = result.ids[row, 0, : result.lengths[row, 0]].tolist()
+            found[int(index)] = ids, float(result.scores[row, 0]), float(result.log_probs[row, 0])
+    ids, scores, log_probs = zip(*(found[index] for index in sorted(found)), strict=True)
+    return Answers(list(ids), list(scores), list(log_probs))
 
 
 class PartialEngine(Engine):

@@ -19,21 +19,23 @@ from keras import KerasTensor, ops
 
 from t2t.backends.base import CompiledFunction, inputs_signature
 from t2t.backends.choice import backend
-from t2t.inference.batch_search import NUMBER_DTYPES, BatchSearch, number_arrays
-from t2t.inference.engine import BatchHypotheses, Constraints
-from t2t.inference.rows import Batched, padded
-from t2t.inference.search_batch import (
+from t2t.inference.batch_search import (
+    NUMBER_DTYPES,
+    BatchSearch,
     SearchBatch,
     SearchState,
     concat_batches,
     constraint_states,
+    number_arrays,
     prefix_of,
     select_from_batch,
     with_constraint_states,
 )
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.engine import BatchHypotheses, Constraints
+from t2t.inference.rows import Batched, padded
+from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints import BatchConstraints
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchNumbers, SearchSettings
 

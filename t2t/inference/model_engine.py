@@ -16,15 +16,14 @@ from t2t.backends.base import CompiledFunction, inputs_signature
 from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
-from t2t.inference.batch_answer import BatchAnswer
-from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
+from t2t.inference.non_autoregressive import BatchAnswer, BatchMaskPredict
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, positions_in, row_sizes
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints import BatchConstraints
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 

@@ -15,14 +15,13 @@ from t2t.backends.choice import backend
 from t2t.backends.jax.functions import Program
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.data.reading.batching import pad_to
-from t2t.inference.batch_search import BatchSearch, number_arrays
+from t2t.inference.batch_search import BatchSearch, SearchState, number_arrays, select_from_batch
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched, padded, positions_in
-from t2t.inference.search_batch import SearchState, select_from_batch
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.constraints.batch_constraints import BatchConstraints
-from t2t.search.constraints.finite_automaton import FiniteAutomaton
+from t2t.search.automata import FiniteAutomaton
+from t2t.search.constraints import BatchConstraints
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchNumbers, SearchSettings
 

@@ -1,23 +1,56 @@
-"""Cuts, weighs, batches and pads the rows of ids that a model reads.
+"""What a model reads: checks of texts, ids and arrays; cutting, batching and padding them. Loads no Keras.
 
 Legend: B rows of a batch, S length.
 """
 
+import dataclasses
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from t2t.data.reading.batching import Ladder, cut_batches
-from t2t.errors import UserError, memory_errors_as_machine_errors
+from t2t.errors import ArgumentError, UserError, memory_errors_as_machine_errors
+from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.model_facts import ModelFacts
-from t2t.specs.constants import EOS_ID, INPUTS
-from t2t.specs.features import FeatureKind
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 if TYPE_CHECKING:
     from t2t.models.base import SequenceModel
+
+
+class ModelFacts(Protocol):
+    """What decoding must know about a model before it runs; every `SequenceModel` has these attributes."""
+
+    hparams: Any
+    spec: ProblemSpec
+    autoregressive: bool
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """See `SequenceModel.longest_sequence`."""
+
+
+@dataclasses.dataclass
+class LazyModel:
+    """An autoregressive model that is built when first needed, since another engine may serve all requests."""
+
+    hparams: Any
+    spec: ProblemSpec
+    longest_sequence: int | None
+    weights: Mapping[str, np.ndarray]
+    """By variable path."""
+    build: Callable[[], "SequenceModel"]
+    """Returns the model with these weights, the same one each time."""
+    autoregressive: bool = True
+
+
+def max_answers(model: ModelFacts) -> int:
+    """Returns how many hypotheses per input a model has that predicts in one pass: its classes, else 1."""
+    return model.spec.targets.vocab_size if model.spec.targets.kind == FeatureKind.LABEL else 1
+
 
 log = logging.getLogger("t2t")
 
@@ -148,3 +181,123 @@ def padded(rows: Sequence[Row]) -> np.ndarray:
     for place, row in zip(batch, rows, strict=True):
         place[: len(row)] = row
     return batch
+
+
+def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
+    """Raises UserError if an output cannot begin with these ids, or there are too many of them."""
+    longest = max_sequence_ids(model, hparams) - 1
+    check_ids(model, prefix, "a beginning")
+    if len(prefix) >= longest:
+        raise UserError(
+            f"a beginning with {len(prefix)} ids: an output may begin with fewer than {longest}; give a shorter one"
+        )
+
+
+def check_ids(model: ModelFacts, ids: Sequence[int], what: str) -> None:
+    """Raises UserError if no output has these ids before end of sequence; `what` they are begins the message."""
+    size = model.spec.targets.vocab_size
+    wrong = [token for token in ids if not PAD_ID < token < size or token == EOS_ID]
+    if wrong:
+        without_end = ", and leave out the end of sequence" if wrong[0] == EOS_ID else ""
+        raise UserError(
+            f"{what} with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary or a beam"
+            f"{without_end}"
+        )
+
+
+def check_targets(model: ModelFacts, targets: Sequence[Sequence[int]]) -> None:
+    """Raises UserError unless outputs hold ids that `check_ids` accepts; those that are no tokens are not checked."""
+    if model.spec.targets.kind == FeatureKind.TOKENS:
+        for number, ids in enumerate(targets):
+            check_ids(model, ids, f"targets[{number}]: an output")
+
+
+def check_inputs(model: ModelFacts, sentences: Sequence[Row], name: str) -> None:
+    """Raises UserError if an input holds padding or an id that its vocabulary lacks; arrays are not checked.
+
+    Inputs are beginnings of outputs for a model without inputs. They may hold end of sequence, as examples may.
+    """
+    read = model.spec.inputs or model.spec.targets
+    if read.kind != FeatureKind.TOKENS:
+        return
+    for number, ids in enumerate(sentences):
+        wrong = [token for token in ids if not PAD_ID < token < read.vocab_size]
+        if wrong:
+            raise UserError(
+                f"{name}[{number}]: an input with id {wrong[0]}: it may hold ids from 1 to {read.vocab_size - 1}; take "
+                f"them from `encode`"
+            )
+
+
+def check_takes_prefixes(model: ModelFacts) -> None:
+    """Raises UserError if the model supports no prefixes: it has no inputs, or is not autoregressive."""
+    if model.spec.inputs is None or not model.autoregressive:
+        why = "continues its inputs" if model.spec.inputs is None else "answers at once"
+        raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}; leave them out")
+
+
+def check_prefixes(model: ModelFacts, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
+    """Checks the prefixes of `count` inputs.
+
+    Raises:
+        ArgumentError: fewer or more prefixes than inputs.
+        UserError: see `check_takes_prefixes` and `check_prefix`.
+    """
+    check_takes_prefixes(model)
+    if len(prefixes) != count:
+        raise ArgumentError(f"{len(prefixes)} prefixes for {count} inputs; give one for each, an empty one for none")
+    for prefix in prefixes:
+        check_prefix(model, hparams, prefix)
+
+
+def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """Returns texts as a list, halves of surrogate pairs replaced, and NULs removed, as those of files are.
+
+    Raises:
+        ArgumentError: a single text instead of several, or an item that is not text.
+    """
+    found = _as_list(texts, name, "a list of texts")
+    for index, text in enumerate(found):
+        if not isinstance(text, str):
+            raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}; give text")
+    return [without_surrogates(text).replace("\0", "") for text in found]
+
+
+def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Returns the sources and the targets of pairs of texts.
+
+    Raises:
+        ArgumentError: an item is not a pair of texts.
+    """
+    sources, targets = [], []
+    for index, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
+        if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
+            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is no pair of texts; give (source, target)")
+        sources.append(both[0])
+        targets.append(both[1])
+    return as_texts(sources, "sources"), as_texts(targets, "targets")
+
+
+def check_rows(rows: Any, name: str) -> None:
+    """Raises ArgumentError unless `rows` is a list of rows: lists of ids, or arrays."""
+    if not isinstance(rows, Sequence | np.ndarray) or isinstance(rows, str):
+        raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}; give a list of lists of ids")
+    for index, row in enumerate(rows):
+        if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str):
+            raise ArgumentError(f"{name}[{index}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
+
+
+def check_row_pairs(sources: Any, targets: Any) -> None:
+    """Raises ArgumentError unless there are as many rows of sources as of targets; see `check_rows`."""
+    check_rows(sources, "sources")
+    check_rows(targets, "targets")
+    if len(sources) != len(targets):
+        raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
+
+
+def _as_list(values: Any, name: str, wanted: str) -> list[Any]:
+    if isinstance(values, str):
+        raise ArgumentError(f"{name}={values!r:.60}: it is one text; give {wanted}, e.g. [text]")
+    if not isinstance(values, Iterable):
+        raise ArgumentError(f"{name}={values!r:.60}: it is of type {type(values).__name__}; give {wanted}")
+    return list(values)

@@ -11,13 +11,11 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.inference.engine_choice import EngineChoice
-from t2t.inference.files.job import Job, decode_file
-from t2t.inference.files.merging import division_of
-from t2t.inference.files.parts import part_of
+from t2t.inference.engine import EngineChoice
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.report import Report
 from t2t.inference.files.scoring import align_file, score_file
-from t2t.inference.files.shards import Shard, source_index
+from t2t.inference.files.shards import Shard, division_of, part_of, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
 from t2t.pipelines.pipeline import Failures

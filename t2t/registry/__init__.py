@@ -48,6 +48,9 @@ SCHEDULES: Registry[Any] = Registry("schedule", "t2t.training.schedules", bases=
 OBJECTIVES: Registry[Any] = Registry(
     "objective", "t2t.training.objectives", bases=("t2t.training.objectives.Objective",), read_source=True
 )
+SEARCH_METHODS: Registry[Any] = Registry(
+    "search_method", "t2t.search.methods", bases=("t2t.search.methods.SearchMethod",), read_source=True
+)
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
 EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
 IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
@@ -77,6 +80,7 @@ register_modality = MODALITIES.register
 register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 register_objective = OBJECTIVES.register
+register_search_method = SEARCH_METHODS.register
 register_metric = METRICS.register
 register_exporter = EXPORTERS.register
 register_importer = IMPORTERS.register

@@ -14,8 +14,7 @@ from t2t.files.remote.mirror import fetch
 from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, ExportJob
 from t2t.formats.exporting import SEED, export, make_inputs
 from t2t.formats.parity import Parity
-from t2t.inference.model_facts import max_answers
-from t2t.inference.rows import reads_ids
+from t2t.inference.rows import max_answers, reads_ids
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data

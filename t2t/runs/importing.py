@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def _record(run: ForeignRun) -> RunRecord:
 
 def _optimizer_arrays(run: ForeignRun, model: SequenceModel) -> dict[str, np.ndarray]:
     """Returns the optimizer's state by slot name."""
-    optimizer = build_optimizer(run.hparams)
+    optimizer: Any = build_optimizer(run.hparams)
     optimizer.build(model.trainable_variables)
     slots = {
         f"{optimizer.name}/{v.path.replace('/', '_')}_{moment}": arrays[_inner_path(v.path)]

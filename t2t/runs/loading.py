@@ -23,9 +23,9 @@ from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
-from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, TENSORFLOW, EngineChoice
-from t2t.inference.model_facts import LazyModel
-from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.inference.engine import AUTO, AVERAGES, CTRANSLATE2, TENSORFLOW, EngineChoice
+from t2t.inference.rows import LazyModel
+from t2t.inference.shortlist import read_shortlist
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS

@@ -10,7 +10,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
-from t2t.inference.engine_choice import AUTO, CTRANSLATE2, EngineChoice
+from t2t.inference.engine import AUTO, CTRANSLATE2, EngineChoice
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.decisions import with_recorded_decisions

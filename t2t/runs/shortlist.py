@@ -12,8 +12,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.data.reading.reader import SplitReader
 from t2t.files.paths import check_outside_zoo
 from t2t.files.progress import Progress
-from t2t.inference.shortlist.model1 import Sentences, best_translations, fit
-from t2t.inference.shortlist.shortlist import Shortlist, text_spec, write_shortlist
+from t2t.inference.shortlist import Sentences, Shortlist, best_translations, fit, text_spec, write_shortlist
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from t2t.errors import UserError
 from t2t.files.paths import StrPath, local_path
 from t2t.formats.exporter import check_request
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly

@@ -14,8 +14,7 @@ from t2t.data.reading.reader import CutReader, SplitReader, checked_columns
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.model_facts import ModelFacts
-from t2t.inference.rows import USUAL_LONGEST
+from t2t.inference.rows import USUAL_LONGEST, ModelFacts
 from t2t.metrics import higher_is_better, is_text_metric
 from t2t.metrics.token import FIGURES, LABEL
 from t2t.problems.base import Problem

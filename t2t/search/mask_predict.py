@@ -1,7 +1,7 @@
 """Mask-predict decoding: predicts all tokens at once, then repeatedly the least probable ones again.
 
 Ghazvininejad et al. 2019 (arXiv:1904.09324), section 3. Beams and samples grow token by token, see
-`t2t.search.search`; here the length of an output is decided before its tokens.
+`t2t.search.methods`; here the length of an output is decided before its tokens.
 
 Legend: B sentences, K length candidates of each, N = B * K rows in sentence-major order, T width: the longest candidate
 and its end, L lengths that a model can predict, M masked words, J best tokens of each, V vocabulary.
@@ -14,10 +14,9 @@ from keras import ops
 
 from t2t.layers.loops import fold
 from t2t.layers.tensors import gather_beams
-from t2t.search.constraints.token_rules import forbid_padding
+from t2t.search.constraints import forbid_padding
 from t2t.search.result import NO_HYPOTHESIS, SearchResult
-from t2t.search.step import NextToken, best_log_probs
-from t2t.search.topk import top_k
+from t2t.search.step import NextToken, best_log_probs, top_k
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 PredictFn = Callable[[Any, Any], tuple[Any, Any]]

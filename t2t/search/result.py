@@ -1,8 +1,9 @@
-"""The result of a search.
+"""The result of a search, and the length penalties that rank it: log-probability divided by the penalty of the length.
 
 Legend: B sentences, K hypotheses of each, T the longest allowed length in tokens.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 NO_HYPOTHESIS = -1e9
@@ -29,3 +30,21 @@ class SearchResult(NamedTuple):
 def exists(log_probs: Any) -> Any:
     """Returns which log-probabilities belong to a hypothesis that exists; same shape, bool."""
     return log_probs > NO_HYPOTHESIS / 2
+
+
+LengthPenalty = Callable[[Any], Any]
+"""Length in tokens (float) to divisor."""
+
+
+def gnmt(alpha: float) -> LengthPenalty:
+    """Returns n -> ((5 + n) / 6)^alpha: Wu et al. 2016 (arXiv:1609.08144), equation 14."""
+    return lambda n: ((5.0 + n) / 6.0) ** alpha
+
+
+def power(alpha: float) -> LengthPenalty:
+    """Returns n -> n^alpha; alpha 1 ranks by log-probability per token."""
+    return lambda n: n**alpha
+
+
+PENALTIES: dict[str, Callable[[float], LengthPenalty]] = {"gnmt": gnmt, "power": power}
+"""By name; alpha is at least 0, where 0 ranks by plain log-probability."""

@@ -11,20 +11,23 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.search.constraints.constraint import Constraint
-from t2t.search.penalties import LengthPenalty
-from t2t.search.result import NO_HYPOTHESIS, SearchResult
-from t2t.search.state import advance_while_active, as_tensors, restore_shapes
+from t2t.search.constraints import Constraint
+from t2t.search.result import NO_HYPOTHESIS, LengthPenalty, SearchResult
 from t2t.search.step import (
     NextToken,
     StepFn,
+    advance_while_active,
     all_log_probs,
     as_next_token,
+    as_tensors,
     best_log_probs,
+    keep_top_k,
+    keep_top_p,
+    most_probable,
     pad_to_width,
+    restore_shapes,
     write_column,
 )
-from t2t.search.topk import keep_top_k, keep_top_p, most_probable
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]

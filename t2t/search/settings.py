@@ -1,19 +1,27 @@
-"""The settings of a search. Does not import Keras.
+"""The settings of a search, from decode hparams and the changes of a call. Does not import Keras.
 
 Legend: K hypotheses of each sentence.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from t2t.errors import UserError
-from t2t.hparams.groups import MASK_PREDICT
+import numpy as np
+
+from t2t.errors import ArgumentError, UnknownArgumentError, UserError
+from t2t.hparams.field import coerce, complaint
+from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.synonyms import did_you_mean
+from t2t.registry import SEARCH_METHODS
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 FEW = 128
 """For a `top_k` of at most this, a compiled search sorts only so many tokens, otherwise all."""
 _LARGEST = 2**31 - 1
 """Of int32."""
+SEED = "seed"
+"""Name of the seed of sampling among the changes of a search."""
 
 
 class SearchNumbers(NamedTuple):
@@ -31,7 +39,7 @@ class SearchSettings:
     """How to search: validated decode hparams, and the options of a call."""
 
     method: str = BEAM
-    """beam, greedy, sample or mask_predict."""
+    """A registered search method, see `t2t.search.methods`."""
     beam_size: int = 4
     """Hypotheses kept for each sentence (beam); 1 is greedy search."""
     penalty: str = "gnmt"
@@ -85,18 +93,7 @@ class SearchSettings:
             eos_penalty=self.eos_penalty,
             no_repeat_ngram=self.no_repeat_ngram,
         )
-        if self.uses_beam_search:
-            return dataclasses.replace(
-                plain, beam_size=self.beam_size, coverage=self.coverage, only_best=self.only_best
-            )
-        if self.method == MASK_PREDICT:
-            return SearchSettings(
-                method=self.method, iterations=self.iterations, length_candidates=self.length_candidates
-            )
-        if self.method == SAMPLE:
-            top_k, top_p = self.sorted_tokens, 0.5 if self.top_p < 1 else 1.0
-            return dataclasses.replace(plain, samples=self.samples, top_k=top_k, top_p=top_p)
-        return plain
+        return dataclasses.replace(plain, **_method(self.method).compiled(self))
 
     @property
     def sorted_tokens(self) -> int:
@@ -106,13 +103,12 @@ class SearchSettings:
     @property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
-        rows = {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples, MASK_PREDICT: self.length_candidates}
-        return rows[self.method]
+        return _method(self.method).rows(self)
 
     @property
     def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
-        return self.method == BEAM and self.beam_size > 1
+        return _method(self.method).competes(self)
 
     @property
     def constrains_output(self) -> bool:
@@ -123,3 +119,116 @@ class SearchSettings:
     def counts_coverage(self) -> bool:
         """Whether scores have a coverage penalty, so that steps are those of `t2t.search.coverage.covering`."""
         return self.uses_beam_search and self.coverage > 0
+
+
+def search_settings(
+    hparams: DecodeHParams, n_best: int, seed: int, changes: Mapping[str, Any], at_once: int | None = None
+) -> tuple[SearchSettings, DecodeHParams]:
+    """Returns the search settings, and the hparams with the changes applied.
+
+    Args:
+        hparams: of the run.
+        n_best: number of hypotheses for each input.
+        seed: of sampling.
+        changes: fields of the hparams to change.
+        at_once: maximum hypotheses of a model that predicts in one pass, which ignores search settings; else None.
+
+    Raises:
+        UserError: a change is unknown or out of bounds, or the search has fewer hypotheses.
+    """
+    own_method = hparams.decode_method
+    hparams = dataclasses.replace(hparams, **_checked(changes))
+    for name, number in (("n_best", n_best), ("seed", seed)):
+        check_whole_number(name, number)
+    if at_once is not None:
+        if not 1 <= n_best <= at_once:
+            there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
+            raise ArgumentError(
+                f"a model that answers at once gives {there_are} here", "ask for that", option="n_best", value=n_best
+            )
+        # Nothing is searched: the settings depend on `n_best` alone.
+        settings = SearchSettings(method=BEAM if n_best > 1 else GREEDY, beam_size=n_best, alpha=0.0)
+        return settings, dataclasses.replace(hparams, extra_length=0)
+    method = _method(hparams.decode_method)
+    if not (method.token_by_token and _method(own_method).token_by_token):
+        _check_mask_predict(own_method, hparams, changes)
+    settings = SearchSettings(
+        method=GREEDY if hparams.decode_method == BEAM and hparams.beam_size == 1 else hparams.decode_method,
+        beam_size=hparams.beam_size,
+        penalty=hparams.length_penalty,
+        alpha=hparams.alpha,
+        coverage=hparams.coverage_penalty,
+        min_length=hparams.min_output_length,
+        eos_penalty=hparams.eos_penalty,
+        no_repeat_ngram=hparams.no_repeat_ngram_size,
+        only_best=n_best == 1,
+        samples=method.samples(n_best, hparams),
+        temperature=hparams.sampling_temperature,
+        top_k=hparams.sampling_top_k,
+        top_p=hparams.sampling_top_p,
+        seed=seed,
+        iterations=hparams.mask_predict_iterations,
+        length_candidates=hparams.length_candidates,
+    )
+    _check_n_best(n_best, settings, hparams)
+    return settings, hparams
+
+
+def _method(name: str) -> Any:
+    """Returns the `SearchMethod` of a name."""
+    return SEARCH_METHODS.get(name)()
+
+
+def check_whole_number(name: str, number: Any) -> None:
+    """Raises ArgumentError unless the argument `name` is a whole number."""
+    if not isinstance(number, int | np.integer) or isinstance(number, bool):
+        raise ArgumentError(f"it is of type {type(number).__name__}", "give a whole number", option=name, value=number)
+
+
+def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams) -> None:
+    """Raises UserError if a search has fewer hypotheses than are asked for."""
+    width = settings.rows_per_sentence
+    if 1 <= n_best <= width:
+        return
+    if n_best < 1:
+        raise ArgumentError("a search has one hypothesis or more", "ask for 1 or more", option="n_best", value=n_best)
+    cure = _method(hparams.decode_method).more
+    there_are = f"search of width {width} has from 1 to {width} hypotheses; ask for that many"
+    if width == 1:
+        there_are = "search has one hypothesis; ask for that one"
+    raise ArgumentError(f"{settings.method} {there_are} or {cure}", option="n_best", value=n_best)
+
+
+def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the changes as values of their fields' types; raises UserError for wrong names, types or bounds."""
+    fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
+    for name in changes:
+        if name not in fields:
+            raise UnknownArgumentError(
+                f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
+            )
+    checked = {name: coerce(fields[name], value) for name, value in changes.items()}
+    wrong = [text for name, value in checked.items() if (text := complaint(fields[name], value))]
+    if wrong:
+        raise UserError("; ".join(wrong))
+    return checked
+
+
+def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
+    """Raises UserError for a change that the method of decoding does not read."""
+    conditions = {field.name: field.metadata["used_when"] for field in dataclasses.fields(DecodeHParams)}
+    conditions[SEED] = conditions["sampling_temperature"]
+    for name, value in changes.items():
+        if (condition := conditions[name]) and not condition.holds(hparams):
+            raise UserError(
+                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}; "
+                f"it is read with {condition}"
+            )
+
+
+def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
+    """Raises UserError for a method that the run's model does not have, and for settings that mask-predict ignores."""
+    if hparams.decode_method != own_method:
+        how = "one token after the other" if _method(own_method).token_by_token else "all tokens of an output at once"
+        raise UserError(f"decode_method={hparams.decode_method}: the model predicts {how}; leave it out")
+    check_read(hparams, changes)

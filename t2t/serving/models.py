@@ -18,11 +18,10 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.hypothesis import NOTHING, Hypothesis
-from t2t.inference.output_terms import OutputTerms
+from t2t.inference.output_constraints import OutputTerms
 from t2t.inference.rows import cut_row
-from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
-from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
+from t2t.search.settings import BEAM, GREEDY, SAMPLE, SEED, SearchSettings, check_read
 from t2t.serving.requests import FIELDS, Query, RequestError
 from t2t.specs.constants import EOS_ID
 
@@ -410,7 +409,7 @@ class ServedModel:
         """Whether partial answers are available during the search."""
         if not self.translator.is_built:
             return False
-        from t2t.inference.partial_outputs import has_partial_outputs
+        from t2t.inference.search_steps import has_partial_outputs
 
         return has_partial_outputs(self.translator)
 
@@ -532,7 +531,7 @@ class ServedModel:
             yield PartialAnswer([""], BLANK)
             return
         (ids,) = self.translator.encode([question.text])
-        from t2t.inference.partial_outputs import partial_outputs
+        from t2t.inference.search_steps import partial_outputs
 
         with _use_device(*next(self._rotation)):
             for texts, hypotheses in partial_outputs(

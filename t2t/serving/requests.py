@@ -19,9 +19,8 @@ from msgspec import UNSET, Meta, UnsetType
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.output_terms import REQUEST_KEYS, OutputTerms, read_terms
-from t2t.inference.settings import SEED
-from t2t.search.settings import GREEDY, SAMPLE
+from t2t.inference.output_constraints import REQUEST_KEYS, OutputTerms, read_terms
+from t2t.search.settings import GREEDY, SAMPLE, SEED
 
 SIGNATURE = "serving_default"
 """Name of the signature of TensorFlow Serving's interface."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.inference.occlusion import occlusion_map
+from t2t.inference.attention import occlusion_map
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.specs.constants import DEV, EOS_ID, INPUTS

@@ -13,11 +13,11 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.features.treebank.trees import ParseTree, Part, parse_tree
+from t2t.inference.alignment import word_numbers
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError, attention_rollout
-from t2t.inference.beam_trace import Node, alternatives, beam_tree, given_ids, token_log_probs
-from t2t.inference.output_terms import OutputTerms
+from t2t.inference.output_constraints import OutputTerms
+from t2t.inference.search_steps import Node, alternatives, beam_tree, given_ids, token_log_probs
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.inference.word_links import word_numbers
 from t2t.problems.base import feature_of
 from t2t.problems.parsing import Parsing
 from t2t.specs.constants import EOS_ID, TARGETS

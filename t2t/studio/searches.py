@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
-from t2t.inference.output_terms import OutputTerms, read_terms
-from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
-from t2t.inference.settings import SEED
+from t2t.inference.output_constraints import OutputTerms, read_terms
+from t2t.inference.search_steps import has_partial_outputs, partial_outputs
 from t2t.inference.translator import Hypothesis, Translator
-from t2t.search.settings import SAMPLE
+from t2t.search.settings import SAMPLE, SEED
 from t2t.serving.models import check_changes
 from t2t.serving.requests import SEARCH_KEYS, texts_of
 from t2t.studio.run_answers import json_int

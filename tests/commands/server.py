@@ -23,7 +23,7 @@ import types
 from typing import Any
 
 MODULES = (
-    "t2t.cli.decoder", "t2t.cli.trainer", "t2t.cli.eval", "t2t.cli.exporter", "t2t.inference.files.job",
+    "t2t.cli.decoder", "t2t.cli.trainer", "t2t.cli.eval", "t2t.cli.exporter", "t2t.inference.files.decoding",
     "t2t.inference.model_engine", "t2t.models.transformer", "t2t.runs.loading", "t2t.runs.describing",
     "t2t.runs.loading", "t2t.runs.training",
 )  # fmt: skip

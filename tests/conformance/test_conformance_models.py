@@ -14,7 +14,7 @@ from t2t.backends.update import LossFunction
 from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
 from t2t.inference import growing_search
-from t2t.inference.search_batch import concat_batches
+from t2t.inference.batch_search import concat_batches
 from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS

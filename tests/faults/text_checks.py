@@ -21,7 +21,7 @@ from t2t.features.treebank.linearisation import restored, words_of
 from t2t.features.treebank.reading import sample_of
 from t2t.features.treebank.trees import Malformed, parse_tree, read_trees, write_tree
 from t2t.files.lines import on_one_line
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
 from t2t.metrics import METRICS

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU
 import t2t
 from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
-from t2t.inference.word_links import renumber_links
+from t2t.inference.alignment import renumber_links
 from tests.builders import edited
 from tests.in_process import call, refuses
 

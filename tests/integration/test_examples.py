@@ -93,6 +93,24 @@ def test_a_problem_with_a_feature_of_a_plug_in_trains_and_is_scored(tmp_path):
     assert len(translator.translate_ids([np.array([[1.0, 0.0, 0.0]], np.float32)])) == 1
 
 
+def test_a_search_method_of_a_plug_in_decodes():
+    run = t2t.load("zoo:ende_numbers", t2t_usr_dir=PLUGIN)
+    texts = ["twenty-one cats", "", "three hundred and five"]
+    how = {"seed": 3, "sampling_temperature": 2.0, "alpha": 1.0}
+    drawn = run.translate(texts, 6, decode_method="sample", **how)
+    ranked = run.translate(texts, 4, decode_method="my_best_of_samples", beam_size=6, **how)
+    scores = [[one.score for one in found] for found in drawn]
+    assert scores[0] != sorted(scores[0], reverse=True)
+    best = [sorted(found, key=lambda one: -one.score)[:4] for found in drawn]
+    assert [[one.ids for one in found] for found in ranked] == [[one.ids for one in found] for found in best]
+    (single,) = run.translate(texts[:1], decode_method="my_best_of_samples", beam_size=6, **how)
+    assert single == ranked[0][:1]
+    with refused("n_best=7", 6, "beam_size"):
+        run.translate(texts, 7, decode_method="my_best_of_samples", beam_size=6)
+    with refused("decode_method", "'my_best_of_sample'", "my_best_of_samples"):
+        run.translate(texts, decode_method="my_best_of_sample")
+
+
 # === What each of them computes ===
 
 

@@ -7,12 +7,11 @@ import numpy as np
 from keras import ops
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.beam_trace import beam_tree
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.model_engine import ModelEngine, build_batch_search
-from t2t.inference.partial_outputs import partial_outputs
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.search_steps import beam_tree, partial_outputs
+from t2t.inference.shortlist import Shortlist
 from t2t.models.classics.rctm import Rctm2
 from t2t.models.ensemble import Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention

@@ -20,9 +20,8 @@ from t2t.formats.parity import (
 )
 from t2t.formats.vocabularies import read_vocabulary
 from t2t.inference.alignment import layer_index
-from t2t.inference.ctranslate2.conversion import model_complaints, write_model
+from t2t.inference.ctranslate2.conversion import TokenLists, model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
-from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS

@@ -16,8 +16,8 @@ from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem, feature_of
-from t2t.search.constraints.batch_constraints import BatchConstraints
-from t2t.search.constraints.tree_automaton import TreeAutomaton, first_states
+from t2t.search.automata import TreeAutomaton, first_states
+from t2t.search.constraints import BatchConstraints
 from t2t.search.result import NO_HYPOTHESIS
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.constraints import TreeConstraint, TreeLabels

@@ -23,7 +23,7 @@ from t2t.errors import UserError
 from t2t.files.atomic import LockedError, made_folder, new_folder, sha256_of
 from t2t.files.paths import cache_folder, is_in_zoo
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
-from t2t.inference.agreement import Agreement, Reference
+from t2t.inference.fallback import Agreement, Reference
 
 log = logging.getLogger("t2t")
 

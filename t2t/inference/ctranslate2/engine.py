@@ -18,14 +18,12 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.files.processor import available_cores, instruction_sets
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.engine import BatchHypotheses, DecodeRequest
-from t2t.inference.engine_choice import COMPUTE_TYPES
+from t2t.inference.ctranslate2.conversion import TokenLists
+from t2t.inference.engine import COMPUTE_TYPES, BatchHypotheses, DecodeRequest
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
-from t2t.search.penalties import PENALTIES
-from t2t.search.result import NO_HYPOTHESIS, SearchResult
-from t2t.search.settings import SAMPLE, SearchSettings
+from t2t.search.result import NO_HYPOTHESIS, PENALTIES, SearchResult
+from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BATCH_ROWS = 64
@@ -237,6 +235,8 @@ def search_refusal(settings: SearchSettings, hparams: DecodeHParams) -> str:
     """Returns why CTranslate2 cannot search as the settings say, whatever the inputs; an empty text if it can."""
     if settings.method == SAMPLE:
         return "it draws random numbers of its own, so that a seed would not name a sample"
+    if settings.method not in (BEAM, GREEDY):
+        return f"it has no search method {settings.method}"
     if settings.counts_coverage:
         return "it has another coverage penalty"
     if settings.constrains_output:

@@ -31,7 +31,10 @@ def stack_modules(hparams: TransformerHParams) -> Iterator[Module]:
 
 
 def _layer_modules(hparams: TransformerHParams, side: str, layer: str) -> Iterator[Module]:
-    stacked = {"self_attention": [("query", "key", "value")], "encdec_attention": [("query",), ("key", "value")]}
+    stacked: dict[str, list[tuple[str, ...]]] = {
+        "self_attention": [("query", "key", "value")],
+        "encdec_attention": [("query",), ("key", "value")],
+    }
     attentions = {"self_attention": "self_attention"} | ({"attention": "encdec_attention"} if side == "decoder" else {})
     for theirs, ours in attentions.items():
         path = f"{layer}/{ours}"

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from typing import Any
+from typing import Any, Self
 
 _SHOWN = 10
 
@@ -37,6 +37,8 @@ class Report:
 
     verb: str = "decoded"
     """What is done to the lines, in the past tense."""
+    source: str = ""
+    """sha256 of the input; empty for a stream."""
     lines: int = 0
     """Lines of the input before the next window; at the end, all of them, or those to the end of a shard."""
     done: int = 0
@@ -58,19 +60,28 @@ class Report:
     repaired_outputs: int = 0
     """Lines with an output that the problem had to repair, e.g. a tree with an open bracket."""
     files: int = 0
-    """The files that lines name, see `t2t.inference.files.job.marks_of`; 0 for texts."""
+    """The files that lines name, see `t2t.inference.files.decoding.marks_of`; 0 for texts."""
     repaired: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were repaired while being read, by what was wrong."""
 
     def notes(self) -> dict[str, Any]:
-        """Returns, as plain JSON, what a later attempt must know."""
-        names = ("tokens", "replaced", "repaired_outputs", "files")
+        """Returns, as plain JSON, what a later attempt and a merge must know."""
+        names = ("verb", "source", "lines", "tokens", "replaced", "repaired_outputs", "files")
         counted = {name: getattr(self, name) for name in names}
         lines = {name: getattr(self, name) for name in ("cut", "cut_outputs", "unscored")}
-        return counted | {name: dataclasses.asdict(noted) for name, noted in lines.items()}
+        noted = {name: dataclasses.asdict(count) for name, count in lines.items()}
+        return {**counted, **noted, "repaired": dict(self.repaired)}
+
+    @classmethod
+    def of_finished(cls, notes: dict[str, Any]) -> Self:
+        """Returns the report whose `notes` are those of a finished output."""
+        report = cls(verb=notes["verb"], source=notes["source"], lines=notes["lines"])
+        report.take_over(notes)
+        report.repaired.update(notes["repaired"])
+        return report
 
     def take_over(self, notes: dict[str, Any]) -> None:
-        """Continues from the `notes` of an earlier attempt."""
+        """Continues from the `notes` of an earlier attempt, whose lines are read again and so counted as repaired."""
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
         self.cut_outputs = LineCount(**notes.get("cut_outputs", {}))  # earlier versions did not count them
         self.replaced, self.repaired_outputs = notes["replaced"], notes["repaired_outputs"]

@@ -21,9 +21,8 @@ from t2t.errors import UserError
 from t2t.files.lines import WINDOW, LineSource
 from t2t.files.output import IsValid, PartialFile, StreamOutput, check_output, open_output
 from t2t.files.progress import Progress
-from t2t.inference.files.parts import merged_output, part_of
 from t2t.inference.files.report import Report
-from t2t.inference.files.shards import Shard, check_sharded, source_index
+from t2t.inference.files.shards import Shard, check_sharded, merged_output, part_of, source_index
 
 log = logging.getLogger("t2t")
 
@@ -35,7 +34,7 @@ progress: is advanced by the finished lines.
 """
 
 Marks = Callable[[Iterable[str]], int]
-"""`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.job`."""
+"""`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.decoding`."""
 
 
 def _no_marks(lines: Iterable[str]) -> int:
@@ -69,13 +68,17 @@ def check_job(job: FileJob) -> None:
         check_sharded(job.source, job.target)
 
 
-def lines_of(job: FileJob, tally: Counter[str]) -> tuple[int, Iterator[str]]:
-    """Returns the number of lines before those of a job, and its lines; see `t2t.files.lines.read_lines`."""
+Read = Callable[[Counter[str]], Iterator[str]]
+"""`read(tally)` yields lines, see `t2t.files.lines.read_lines`."""
+
+
+def lines_of(job: FileJob) -> tuple[int, Read]:
+    """Returns the number of lines before those of a job, and what reads its lines."""
     if not job.shard:
-        return 0, LineSource(job.source).lines(tally)
+        return 0, LineSource(job.source).lines
     index = source_index(job.source, job.target)
     lines = job.shard.lines(index.lines, job.window)
-    return lines.start, index.read(job.source, lines, tally)
+    return lines.start, functools.partial(index.read, job.source, lines)
 
 
 def answer_lines(
@@ -100,44 +103,34 @@ def answer_lines(
         UserError: a file does not exist; nothing has been written.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
-    if job.shard:
-        return _answer_shard(job, job.shard, answer, made_by, report, marks)
-    source = LineSource(job.source)
-    sha256, total = (None, None) if source.is_stream else source.scan()
-    fingerprint = None if sha256 is None else _fingerprint(sha256, job.window, made_by())
-    with open_output(job.target, fingerprint, _unchanged(source.lines, marks)) as output:
-        _write_answers(job, source.lines(report.repaired), total, output, answer, report)
-        check_end(report.lines)
-        output.finish()
-    return report
-
-
-def _answer_shard(
-    job: FileJob, shard: Shard, answer: Answer, made_by: Callable[[], Any], report: Report, marks: Marks
-) -> Report:
-    """Answers the lines of a shard into its part, unless the part already exists; see `answer_lines`."""
-    part, index = part_of(job.target, shard), source_index(job.source, job.target)
-    lines = shard.lines(index.lines, job.window)
-    fingerprint = _fingerprint(index.sha256, job.window, made_by())
-    merged = merged_output(job.target)
-    for made, whose in ((part, lines), (merged, range(index.lines))):
-        record = made.made_by(fingerprint)
-        if record is not None and record.report().files == marks(index.read(job.source, whose, Counter())):
-            log.info("%s is there already", made.path)
-            return record.report()
-    if not lines:
-        windows = -(-index.lines // job.window)
-        log.info(
-            "shard %s is empty: %s has %s windows of %s lines", shard, job.source, f"{windows:,}", f"{job.window:,}"
-        )
-    check_output(str(part.path))
-    merged.record_path.unlink(missing_ok=True)  # it is of an earlier job
-    read = functools.partial(index.read, job.source, lines)
-    with PartialFile(part.path, fingerprint, _unchanged(read, marks)) as output:
-        part.record_path.unlink(missing_ok=True)  # a part that is being made again is missing until then
-        report.lines = lines.start
-        _write_answers(job, read(report.repaired), len(lines), output, answer, report)
-        part.write_record(index.sha256, fingerprint, lines, output, report)
+    report.lines, read = lines_of(job)
+    index = source_index(job.source, job.target) if job.shard else None
+    source, total = LineSource(job.source), None
+    if index and job.shard:
+        report.source, total = index.sha256, len(job.shard.lines(index.lines, job.window))
+    elif not source.is_stream:
+        report.source, total = source.scan()
+    fingerprint = _fingerprint(report.source, job.window, made_by()) if report.source else None
+    output: PartialFile | StreamOutput
+    if index and job.shard:
+        output = part_of(job.target, job.shard, fingerprint, _unchanged(read, marks))
+        read_all = functools.partial(index.read, job.source, range(index.lines))
+        merged = merged_output(job.target, fingerprint, _unchanged(read_all, marks))
+        for made in (output, merged):
+            if record := made.made_before():
+                log.info("%s is there already", made.path)
+                return Report.of_finished(record.notes)
+        if not total:
+            windows, size = (f"{number:,}" for number in (-(-index.lines // job.window), job.window))
+            log.info("shard %s is empty: %s has %s windows of %s lines", job.shard, job.source, windows, size)
+        check_output(str(output.path))
+        merged.forget()  # it is of an earlier job
+    else:
+        output = open_output(job.target, fingerprint, _unchanged(read, marks))
+    with output:
+        _write_answers(job, read(report.repaired), total, output, answer, report)
+        if not job.shard:
+            check_end(report.lines)
         output.finish()
     return report
 
@@ -173,9 +166,10 @@ def _write_answers(
             report.done += len(texts)
             report.seconds = time.monotonic() - began
             output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
+    output.notes = report.notes()  # also of a shard without lines
 
 
-def _unchanged(read: Callable[[Counter[str]], Iterator[str]], marks: Marks) -> IsValid:
+def _unchanged(read: Read, marks: Marks) -> IsValid:
     """Returns what tells whether the files of the lines of an earlier attempt are the same; `read` yields all lines."""
     return lambda count, notes: notes.get("files", 0) == marks(itertools.islice(read(Counter()), count))
 

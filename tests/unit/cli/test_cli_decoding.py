@@ -19,7 +19,7 @@ from t2t.cli.decoding import (
 from t2t.data.generation.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.files import job
+from t2t.inference.files import decoding as file_decoding
 from t2t.inference.files.report import Report
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.runs.config import RunConfig
@@ -214,7 +214,7 @@ def written(monkeypatch):
         return Report()
 
     monkeypatch.setattr(decoder, "load_runs", load_runs)
-    monkeypatch.setattr(job, "decode_file", lambda translator, asked: write(asked.target))
+    monkeypatch.setattr(file_decoding, "decode_file", lambda translator, asked: write(asked.target))
     monkeypatch.setattr(decoder, "_answer_by_beam", lambda *args: None)
     monkeypatch.setattr(decoder, "merge_file", lambda source, target: write(target))
 

@@ -147,7 +147,7 @@ MISTAKES = {
         "data", sampling("generate_samples", "generate_sample"), "Mine __init__.py:25) generate_samples;",
     ),
     "a method without a parameter": ("data", sampling("split, source", "split"), "Mine generate_samples(split,"),
-    "a method of Tensor2Tensor": ("data", sampling("split, source", "data_dir, tmp_dir, split"), "Mine source)"),
+    "a method of Tensor2Tensor": ("data", sampling("split, source", "data_dir, tmp_dir, split"), "Mine context)"),
     "no yield": ("data", sampling("yield {", "x = {"), "mine: generate_samples yield"),
     "tuples": ("data", sampling('{"inputs": "a b", "targets": "b a"}', '"a", "b"'), "mine: 1 'dev' tuple;"),
     "a feature misspelt": ("data", sampling('"targets"', '"target"'), "mine: 1 'targets';"),
@@ -270,7 +270,7 @@ MISTAKES = {
     "decode without cache": ("model", model(", cache=None, seed=None)", ", seed=None)"), "Mine decode 'cache';"),
     "another width": ("model", model(RETURNED, "return ops.tile(self.mix(x_BTD), (1, 1, 2))"), "Mine 16); D=8"),
     "no positions": ("model", model(RETURNED, "return ops.mean(x, axis=1)"), "Mine 8); (B, D)"),
-    "a model without return": ("model", model(RETURNED, "x + 1"), "Mine NoneType; (B,"),
+    "a model without return": ("model", model(RETURNED, "x + 1"), "Mine None; Tensor"),
     "a model that fails": ("model", model("self.mix(x_BTD", "self.mixed(x_BTD"), "Mine decode: 'mixed';"),
     "shapes that do not fit": ("model", model("encoded[:, None]", "encoded[:, :3]"), "Mine decode:"),
     "a layer that Keras does not find": (

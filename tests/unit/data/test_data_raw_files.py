@@ -49,7 +49,7 @@ def test_training_generates_data_with_an_option_that_generation_alone_refuses(re
     options = {**request_.problem_options, "subword_sampling": 0.1}
 
     def refuse():
-        with refused("subword_sampling=0.1", "problem_options"):
+        with refused("subword_sampling=0.1", "t2t.train"):
             t2t.generate_data(request_.problem, tmp_path / "d", **options)
 
     refuse()

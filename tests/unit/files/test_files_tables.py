@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t2t.files.pharaoh import format_links, parse_links
 from t2t.files.tables import aligned, to_tsv
-from t2t.inference.word_links import read_dictionary
+from t2t.inference.alignment import read_dictionary
 from tests.errors import refused
 
 RECORDS = [{"name": "a", "n": 12345, "x": 0.123456, "ok": True}, {"name": "longer", "n": None, "x": None, "ok": False}]

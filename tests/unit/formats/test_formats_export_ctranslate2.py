@@ -12,8 +12,8 @@ from t2t.formats.exporter import ExportJob, Trial
 from t2t.formats.exporting import export
 from t2t.formats.parity import PROMISES, ParityError
 from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.inference.ctranslate2.conversion import tokens_of
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
-from t2t.inference.ctranslate2.tokens import tokens_of
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder

@@ -9,9 +9,8 @@ import pytest
 from t2t.formats.ctranslate2.model_file import parse_model
 from t2t.formats.importer import alignment_hparams
 from t2t.inference.attention import attention_maps
-from t2t.inference.ctranslate2.conversion import write_model
+from t2t.inference.ctranslate2.conversion import TokenLists, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
-from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.translator import Translator
 from t2t.layers.sinusoids import sinusoids

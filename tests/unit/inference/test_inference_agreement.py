@@ -6,8 +6,17 @@ import functools
 import numpy as np
 import pytest
 
-from t2t.inference.agreement import EXTRA_LENGTH, Agreement, Answers, Demand, Judge, Questions, compare_answers
-from t2t.inference.fallback import FallbackEngine, PartialEngine
+from t2t.inference.fallback import (
+    EXTRA_LENGTH,
+    Agreement,
+    Answers,
+    Demand,
+    FallbackEngine,
+    Judge,
+    PartialEngine,
+    Questions,
+    compare_answers,
+)
 from t2t.inference.translator import Translator
 from t2t.runs.engines import DEMANDS
 from t2t.specs.constants import UNK_ID

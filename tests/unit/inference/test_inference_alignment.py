@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from t2t.files.pharaoh import format_links
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.alignment import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
 from t2t.inference.attention import ENCODER_DECODER, attention_maps
 from t2t.inference.files.scoring import align_file
 from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
-from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers, word_numbers_in
 from t2t.models.ensemble import Ensemble
 from t2t.registry import MODELS
 from t2t.specs.constants import EOS_ID, UNK_ID

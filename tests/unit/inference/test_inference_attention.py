@@ -12,12 +12,14 @@ from t2t.inference.attention import (
     DECODER,
     ENCODER,
     ENCODER_DECODER,
+    SMALL,
+    SQUARES,
     START,
     AttentionMap,
     attention_maps,
     attention_rollout,
+    occlusion_map,
 )
-from t2t.inference.occlusion import SMALL, SQUARES, occlusion_map
 from t2t.layers.mode import in_mode
 from t2t.registry import MODELS
 from tests.errors import refused

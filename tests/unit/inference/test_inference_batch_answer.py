@@ -12,8 +12,8 @@ import tensorflow as tf
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.inference.attention import NoAttentionError
-from t2t.inference.batch_answer import BatchAnswer, classes, tokens
-from t2t.inference.partial_outputs import has_partial_outputs
+from t2t.inference.non_autoregressive import BatchAnswer, classes, tokens
+from t2t.inference.search_steps import has_partial_outputs
 from t2t.inference.translator import Translator
 from t2t.layers.losses import BLOCK, score_logits, token_weights
 from t2t.models.transformer import Transformer

@@ -12,16 +12,16 @@ import pytest
 from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference.beam_trace import beam_tree
 from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.growing_search import BatchQueue, GrowingSearch
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.rows import batches_of
-from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.inference.search_steps import beam_tree
+from t2t.inference.shortlist import Shortlist
 from t2t.models.ensemble import Ensemble
 from t2t.models.transformer import Transformer
 from t2t.registry import MODELS
-from t2t.search.constraints.token_rules import forbid_padding
+from t2t.search.constraints import forbid_padding
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken
 from t2t.specs.constants import EOS_ID, PAD_ID

@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t.data.generation.generate import generate
 from t2t.errors import MachineError, UnknownNameError
 from t2t.inference.evaluator import Evaluator
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator

@@ -8,16 +8,15 @@ import pytest
 
 from t2t.features.tree import tree_labels
 from t2t.features.treebank.trees import parse_tree
-from t2t.inference.beam_trace import FINISHED, beam_tree
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard
 from t2t.inference.files.windows import FileJob
-from t2t.inference.output_constraints import constraints_of
-from t2t.inference.output_terms import OutputTerms
+from t2t.inference.output_constraints import OutputTerms, constraints_of
+from t2t.inference.search_steps import FINISHED, beam_tree
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.constraints import BatchConstraints
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints import (
     ANYTHING,

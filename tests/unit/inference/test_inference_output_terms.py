@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from t2t.errors import ArgumentError
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.shards import Shard
-from t2t.inference.output_constraints import constraints_of
-from t2t.inference.output_terms import (
+from t2t.inference.output_constraints import (
     KEYS,
     OutputTerms,
+    constraints_of,
     constraints_of_terms,
     read_all_terms,
     read_terms,
     terms_of_line,
 )
-from t2t.inference.partial_outputs import partial_outputs
+from t2t.inference.search_steps import partial_outputs
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
-from t2t.search.constraints.finite_automaton import MOST_CELLS, FiniteAutomaton
+from t2t.search.automata import MOST_CELLS, FiniteAutomaton
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints import ANYTHING, answers_constraint
 from t2t.text.byte import ByteEncoder

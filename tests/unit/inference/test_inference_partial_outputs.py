@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from t2t.inference.beam_trace import FINISHED, KEPT, PRUNED, STOPPED, alternatives, beam_tree
 from t2t.inference.fallback import FallbackEngine
 from t2t.inference.hypothesis import NOTHING
-from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
+from t2t.inference.search_steps import (
+    FINISHED,
+    KEPT,
+    PRUNED,
+    STOPPED,
+    alternatives,
+    beam_tree,
+    has_partial_outputs,
+    partial_outputs,
+)
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.base import Finished
 from t2t.text.byte import ByteEncoder

@@ -8,8 +8,18 @@ import pytest
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
-from t2t.inference.shortlist.model1 import EMPTY_WORD, Sentences, TranslationTable, best_translations, fit
-from t2t.inference.shortlist.shortlist import ARRAYS, RECORD, Shortlist, read_shortlist, write_shortlist
+from t2t.inference.shortlist import (
+    ARRAYS,
+    EMPTY_WORD,
+    RECORD,
+    Sentences,
+    Shortlist,
+    TranslationTable,
+    best_translations,
+    fit,
+    read_shortlist,
+    write_shortlist,
+)
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.vocabulary_files import describe_encoders

@@ -16,8 +16,8 @@ from t2t.inference.growing_search import GrowingSearch
 from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
-from t2t.inference.partial_outputs import partial_outputs
 from t2t.inference.rows import cut_rows
+from t2t.inference.search_steps import partial_outputs
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS

@@ -14,11 +14,10 @@ from t2t.data.generation.generate import generate
 from t2t.data.generation.plan import read_plan
 from t2t.data.manifest import read_manifest
 from t2t.files import trust
-from t2t.inference.engine_choice import EngineChoice
-from t2t.inference.files.job import Job, decode_file
-from t2t.inference.files.merging import merge_parts
+from t2t.inference.engine import EngineChoice
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
-from t2t.inference.files.shards import Shard
+from t2t.inference.files.shards import Shard, merge_parts
 from t2t.inference.files.windows import FileJob
 from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all

@@ -144,7 +144,7 @@ def flags_in_errors():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 mentioned = re.findall(r"--([a-z]\w*)", ast.unparse(node.exc))
-                about = re.findall(r"\boption='(\w+)'", ast.unparse(node.exc))
+                about = re.findall(r"^UserError.*\boption='(\w+)'", ast.unparse(node.exc))
                 for name in mentioned + about:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", name
 

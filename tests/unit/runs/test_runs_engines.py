@@ -11,7 +11,7 @@ from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.files.processor import sees_accelerator
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.runs.engines import conversion_of, engine_of, questions, settled, speed_advice
 from t2t.specs.constants import EOS_ID
 from tests.errors import refused

@@ -17,7 +17,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.hparams.transformer_moe import transformer_moe_tiny
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import MODELS, PROBLEMS
@@ -156,9 +156,9 @@ def test_the_checkpoint_that_is_asked_for(make_run):
 def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run, caplog):
     path, _ = make_run("counting")
     own, changed = load(path), load(path, decode_overrides="beam_size=3,alpha=1.0")
-    assert (own.hparams.beam_size, set(own.asked)) == (2, set())
+    assert (own.hparams.beam_size, set(own.requested)) == (2, set())
     assert (changed.hparams.beam_size, changed.hparams.alpha, changed.hparams.hidden_size) == (3, 1.0, 8)
-    assert set(changed.asked) == {"beam_size", "alpha"}
+    assert set(changed.requested) == {"beam_size", "alpha"}
     for overrides in ("coverage_penalty=0.2", "beam_size=1"):
         load(path, decode_overrides=overrides)
     assert caplog.messages == []

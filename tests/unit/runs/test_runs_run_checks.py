@@ -13,7 +13,7 @@ from t2t.checkpoints.compatibility import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine import EngineChoice
 from t2t.inference.fallback import FallbackEngine
 from t2t.runs import starting
 from t2t.runs.config import RunConfig

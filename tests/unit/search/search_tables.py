@@ -9,8 +9,8 @@ import itertools
 import numpy as np
 from keras import ops
 
-from t2t.search.constraints.batch_constraints import BatchConstraints
-from t2t.search.penalties import gnmt
+from t2t.search.constraints import BatchConstraints
+from t2t.search.result import gnmt
 from t2t.search.settings import SearchSettings
 from tests.searches import decode
 

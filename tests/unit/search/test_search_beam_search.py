@@ -8,8 +8,7 @@ import tensorflow as tf
 from keras import ops
 from search_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 
-from t2t.search.penalties import gnmt, power
-from t2t.search.result import NO_HYPOTHESIS
+from t2t.search.result import NO_HYPOTHESIS, gnmt, power
 from t2t.search.settings import SearchSettings
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode

@@ -9,8 +9,8 @@ import pytest
 from keras import ops
 from search_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
 
-from t2t.search.constraints.token_rules import delay_end, forbid_padding, forbid_repeats, force_prefix, penalise_end
-from t2t.search.penalties import gnmt
+from t2t.search.constraints import delay_end, forbid_padding, forbid_repeats, force_prefix, penalise_end
+from t2t.search.result import gnmt
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken, all_log_probs, best_log_probs
 from tests.reference import beam_search as reference

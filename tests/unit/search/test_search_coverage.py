@@ -11,7 +11,7 @@ from keras import ops
 
 from t2t.layers.scores import probabilities
 from t2t.search.coverage import covering, log_coverage, reorder_covered, start_coverage
-from t2t.search.penalties import gnmt
+from t2t.search.result import gnmt
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken
 from tests.errors import refused

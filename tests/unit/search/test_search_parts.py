@@ -6,10 +6,10 @@ from keras import ops
 from search_tables import tree_state, tree_step_fn
 
 from t2t.layers.tensors import reorder_rows
-from t2t.search.penalties import gnmt, power
+from t2t.search.result import gnmt, power
 from t2t.search.sampling import threefry_2x32, uniform
 from t2t.search.settings import SearchSettings
-from t2t.search.state import repeat_for_beams
+from t2t.search.step import repeat_for_beams
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode, greedy, sample
 

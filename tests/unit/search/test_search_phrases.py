@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from keras import ops
 from search_tables import NODES, assert_ranked, node_log_probs, node_ranking, node_search, node_table
 
-from t2t.search.banks import MOST_BANKS, places_by_bank
-from t2t.search.constraints.batch_constraints import BatchConstraints
+from t2t.search.beam_search import MOST_BANKS, places_by_bank
+from t2t.search.constraints import BatchConstraints
 from t2t.specs.constraints import ANYTHING, MOST_STATES, answers_constraint, phrase_constraint
 from tests.errors import refused
 

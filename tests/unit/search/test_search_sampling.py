@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras import ops
 from search_tables import hypotheses, tree_state, tree_step_fn
 
-from t2t.search.penalties import gnmt, power
+from t2t.search.result import gnmt, power
 from t2t.search.sampling import draw
 from tests.reference import beam_search as reference
 from tests.searches import greedy, sample

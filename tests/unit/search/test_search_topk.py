@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.search.topk import (
+from t2t.search.step import (
     best_over_beams,
     block_width,
     keep_top_k,

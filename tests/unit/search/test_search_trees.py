@@ -11,7 +11,7 @@ from keras import ops
 from search_tables import assert_ranked, node_log_probs, node_search, node_table
 
 from t2t.features.treebank.linearisation import restored
-from t2t.search.constraints.tree_automaton import TreeAutomaton, first_states
+from t2t.search.automata import TreeAutomaton, first_states
 from t2t.specs.constraints import MAX_DEPTH, TreeConstraint, TreeLabels
 
 PIECES = ("<pad>", "</s>", "<unk>", "NN", "NP", "/NP", "DT", "VP", "/VP")

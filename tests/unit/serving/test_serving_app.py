@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from t2t.cli.server import named_runs
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.settings import search_settings
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.search.settings import search_settings
 from t2t.serving.answers import to_json, translations
 from t2t.serving.engine import RequestLimits, ServingEngine
 from t2t.serving.models import Answer, BatchLimits, ServedModel

@@ -9,7 +9,7 @@ from t2t.cli import insight, server
 from t2t.cli.server import named_runs
 from t2t.formats.exporter import ExportJob, is_export
 from t2t.formats.exporting import export
-from t2t.inference.output_terms import OutputTerms
+from t2t.inference.output_constraints import OutputTerms
 from t2t.serving.exports import ServedExport
 from t2t.serving.models import ServedModel
 from t2t.serving.requests import Query

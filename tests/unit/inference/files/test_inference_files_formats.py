@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from t2t.errors import MachineError, UnknownNameError
 from t2t.features.text import Text
-from t2t.inference.files.formats import FORMATS, renderer
-from t2t.inference.files.job import Job, decode_file
-from t2t.inference.files.merging import merge_parts
-from t2t.inference.files.output_files import job_renderer
-from t2t.inference.files.shards import Shard
+from t2t.inference.files.decoding import Job, decode_file
+from t2t.inference.files.formats import FORMATS, job_renderer, renderer
+from t2t.inference.files.shards import Shard, merge_parts
 from t2t.inference.hypothesis import NOTHING, Hypothesis
 from tests.errors import refused
 from tests.reverser import Reverser

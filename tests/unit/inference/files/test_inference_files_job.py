@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
-from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.report import LineCount, Report
 from tests.errors import refused
 from tests.reverser import FileReverser, Reverser

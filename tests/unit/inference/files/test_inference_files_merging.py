@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from t2t.errors import MachineError
 from t2t.files import atomic
-from t2t.inference.files.job import Job, decode_file
-from t2t.inference.files.merging import merge_parts
+from t2t.files.trust import read_sealed, write_sealed
+from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
-from t2t.inference.files.shards import Shard, check_sharded, index_paths, parse_shard
+from t2t.inference.files.shards import Shard, check_sharded, index_paths, merge_parts, parse_shard
 from t2t.inference.files.windows import FileJob
 from tests.audit import Killed, killed_after
 from tests.errors import refused
@@ -200,6 +200,31 @@ def test_a_damaged_part_is_made_again(job, decode, decode_shards, tmp_path):
     decode(Shard(1, 2))
     merge(job())
     assert same(tmp_path)
+
+
+EARLIER = {
+    "format": 1, "source": "", "fingerprint": "", "verb": "decoded", "before": 24, "lines": 19, "size": 0, "sha256": "",
+    "counted": {
+        "tokens": 9, "replaced": 0, "repaired_outputs": 0, "cut": {"count": 1, "first": [42]},
+        "cut_outputs": {"count": 0, "first": []}, "unscored": {"count": 0, "first": []},
+    },
+    "repaired": {"NULs": 2},
+}  # fmt: skip
+"""The record of a part, as versions wrote it before parts and unfinished outputs had one form of record."""
+
+
+def test_a_part_of_an_earlier_version_is_merged(job, decode, decode_shards, tmp_path):
+    decode(target="one")
+    decode_shards(2)
+    record_path = tmp_path / f"{part(1, 2)}.json"
+    record = read_sealed(record_path)
+    kept = {"source": record["notes"]["source"], "size": record["bytes"]}
+    write_sealed(record_path, EARLIER | kept | {name: record[name] for name in ("fingerprint", "sha256")})
+    again, _ = decode(Shard(1, 2))
+    assert again.asked == []
+    merged = merge(job())
+    assert same(tmp_path)
+    assert (merged.lines, merged.cut.first, merged.repaired["NULs"]) == (43, [5, 42], 2)
 
 
 def test_a_merger_that_is_killed_goes_on(job, decode, decode_shards, tmp_path):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t.inference.files.choices import judge_choices
-from t2t.inference.files.scoring import score_file
+from t2t.inference.files.scoring import judge_choices, score_file
 from t2t.inference.files.windows import FileJob
 from tests.errors import refused
 from tests.reverser import Reverser

@@ -15,7 +15,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.features.text import Text
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference.occlusion import occlusion_map
+from t2t.inference.attention import occlusion_map
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder

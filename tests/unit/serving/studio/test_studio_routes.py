@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from t2t.inference.beam_trace import alternatives
+from t2t.inference.search_steps import alternatives
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.serving.engine import ServingEngine
 from t2t.serving.models import ServedModel

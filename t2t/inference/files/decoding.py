@@ -1,4 +1,7 @@
-"""Decodes a file: translates, or continues, each line; for recordings and images, a line is the path of a file."""
+"""Decodes a file: translates, or continues, each line; for recordings and images, a line is the path of a file.
+
+Line n of a side file is for the output of line n: what it begins with, or constraints on it.
+"""
 
 import contextlib
 import dataclasses
@@ -12,19 +15,87 @@ from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
-from t2t.files.lines import WINDOW, LineSource
+from t2t.files.line_index import LineIndex, index_lines
+from t2t.files.lines import NUL_REMOVED, WINDOW, LineSource
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import fetch
-from t2t.inference.files.formats import FILES, PHARAOH, TEXT
-from t2t.inference.files.output_files import job_renderer
+from t2t.inference.files.formats import FILES, PHARAOH, TEXT, job_renderer
 from t2t.inference.files.report import Report
-from t2t.inference.files.side_lines import SideLines, side_lines
+from t2t.inference.files.shards import side_index, source_index
 from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
 from t2t.inference.hypothesis import Hypothesis, blank_output
-from t2t.inference.output_terms import OutputTerms, terms_of_line
+from t2t.inference.output_constraints import OutputTerms, terms_of_line
 from t2t.inference.rows import Row, cut_row
 from t2t.inference.translator import Translator
 from t2t.problems.base import read_input
+
+
+class SideLines:
+    """The lines of a side file, read in order, from the first line that is requested.
+
+    Args:
+        flag: name of the flag that gives the file, for messages.
+        path: line n belongs to line n of the input; empty lines have no effect.
+        index: of the file.
+        lines: the range of those that the job reads, from 0.
+    """
+
+    def __init__(self, flag: str, path: str, index: LineIndex, lines: range):
+        self.sha256, self.lines = index.sha256, lines
+        self._name, self._path, self._index = f"--{flag}={path}", path, index
+        self._following: Iterator[str] = iter(())
+        self._damage: Counter[str] = Counter()
+        self._read = -1
+
+    def name_of(self, number: int) -> str:
+        """Returns the name of a line in messages; the first has number 0."""
+        return f"{self._name}, line {number + 1:,}"
+
+    def of_lines(self, start: int, count: int) -> list[str]:
+        """Returns `count` lines after the first `start`; raises UserError where there are fewer, or one is damaged."""
+        if self._read != start:
+            self._damage.clear()
+            rest = range(start, max(start, self._index.lines))
+            self._following, self._read = self._index.read(self._path, rest, self._damage), start
+        return [self._next() for _ in range(count)]
+
+    def check_count(self, source: LineSource, count: int) -> None:
+        """Raises UserError unless the file has `count` lines, as many as its input, `source`."""
+        if self._index.lines != count:
+            raise UserError(
+                f"{self._name}: it has {self._index.lines:,} lines and {source} has {count:,}; line n belongs to line "
+                f"n, so give as many, empty where nothing is prescribed"
+            )
+
+    def _next(self) -> str:
+        line = next(self._following, None)
+        if line is None:
+            raise UserError(f"{self._name}: it ends after line {self._read:,}, before the input")
+        if self._damage:
+            damage = "NUL" if NUL_REMOVED in self._damage else "bytes that are no UTF-8"
+            raise UserError(f"{self.name_of(self._read)}: it contains {damage}; correct the file")
+        self._read += 1
+        return line
+
+
+def side_lines(flag: str, side: str, path: str, job: FileJob) -> SideLines:
+    """Returns the lines of a side file of a job; `side` is one of `t2t.inference.files.shards.SIDES`.
+
+    Raises:
+        UserError: the file is a stream, or has another number of lines than the input; for an input that is a stream,
+            `check_count` finds that at its end.
+    """
+    if LineSource(path).is_stream:
+        raise UserError(f"--{flag}={path}: it is a stream, which can be read only once; give a file")
+    decoded = LineSource(job.source)
+    index = side_index(side, path, job.target) if job.shard else index_lines(path)
+    lines = job.shard.lines(index.lines, job.window) if job.shard else range(index.lines)
+    found = SideLines(flag, path, index, lines)
+    if job.shard:
+        found.check_count(decoded, source_index(job.source, job.target).lines)
+    elif not decoded.is_stream:
+        found.check_count(decoded, sum(1 for _ in decoded.lines(Counter())))
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,7 +177,7 @@ def _errors_named(*names: str) -> Iterator[None]:
 
 def _inputs(job: Job) -> Iterator[str | None]:
     """Returns the lines of a job; None for those of a stream, which can be read only once."""
-    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job, Counter())[1]
+    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job)[1](Counter())
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

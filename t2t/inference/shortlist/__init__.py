@@ -1,1 +1,0 @@
-"""Lexical shortlists: which target pieces a search considers for a source. Loads no TensorFlow."""

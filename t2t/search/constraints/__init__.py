@@ -1,1 +1,0 @@
-"""Constraints on outputs: `token_rules` read the ids so far, an `automaton` keeps a state for each hypothesis."""
