@@ -87,7 +87,11 @@ class ArgumentError(UserError, TypeError, ValueError):
     """An argument of a Python function that has the wrong type or value; a TypeError and a ValueError, too."""
 
     dashes = ""
-    shown = staticmethod(repr)
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """Returns a value as Python writes it."""
+        return repr(value)
 
 
 class UnknownArgumentError(ArgumentError, UnknownNameError):

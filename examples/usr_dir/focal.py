@@ -9,14 +9,14 @@ from keras import ops
 
 from t2t import register_objective
 from t2t.layers.mode import without_costs
-from t2t.training.objectives import BatchLoss, Objective
+from t2t.training.objectives import BatchLoss, TrainingObjective
 
 GAMMA = 2.0
 """With 0 it would be the likelihood without label smoothing."""
 
 
 @register_objective
-class MyFocal(Objective):
+class MyFocal(TrainingObjective):
     """Focal loss: -(1 - p)^2 log p of each target token (Lin et al. 2017, arXiv:1708.02002)."""
 
     def loss(self, model, features, seed):

@@ -16,9 +16,8 @@ from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.metrics import check_text_metric, compute, reads_inputs
 from t2t.metrics.base import Score
-from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
 from t2t.metrics.paired import paired_bootstrap
-from t2t.metrics.text import bleu, bleu_tokenizer, chrf, ter
+from t2t.metrics.text import COMPOUND_LANGUAGES, bleu, bleu_tokenizer, chrf, moses_bleu, ter
 from t2t.runs.startup import load_plugins_quietly, quietly
 
 USAGE = """

@@ -46,7 +46,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.synonyms import meant_by
 from t2t.registry.overrides import PluginError
 from t2t.registry.plugins import plugin_error, use_no_usr_dir, with_usr_dir
-from t2t.runs.startup import leave_out
+from t2t.runs.startup import leave_out, load_plugins_quietly
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -80,6 +80,7 @@ def command(
                     return 0
                 with zoo_in(values.zoo_dir if "zoo_dir" in values else ""):
                     mirror_files(values)
+                    check_names(values)
                     return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
@@ -88,6 +89,16 @@ def command(
         return main
 
     return decorate
+
+
+def check_names(values: flags.FlagValues) -> None:
+    """Raises UserError for a flag whose value is no registered name, also with the plug-ins."""
+    for name in values:
+        names, value = getattr(values[name], "registry", None), values[name].value
+        if names is not None and value is not None and value not in names:
+            load_plugins_quietly(values.t2t_usr_dir if "t2t_usr_dir" in values else "")
+            if value not in names:
+                raise UserError(names.unknown(value), option=name, value=value)
 
 
 _OF_TENSORFLOW = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "tensorboard")

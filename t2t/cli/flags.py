@@ -88,6 +88,7 @@ def define_field_flag(
         define(name, default, text, rules["minimum"], rules["maximum"], flag_values=values)
     else:
         (flags.DEFINE_boolean if kind is bool else flags.DEFINE_string)(name, default, text, flag_values=values)
+        values[name].registry = rules["choices"]  # see `common.check_names`
 
 
 def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:

@@ -136,7 +136,7 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         from t2t.serving import connections, engine, routes
     listening = connections.open_socket(values.host, values.port)
     with listening:
-        models = _build_models(values, named, adapters)
+        models = build_models(values, named, adapters)
         limits = engine.RequestLimits(
             most_bytes=values.request_bytes,
             most_texts=values.request_texts,
@@ -256,7 +256,7 @@ def problem_of(values: flags.FlagValues, run: RunDir) -> str:
     return select_problem(run, values.problem, values.target_language)
 
 
-def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
+def build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict[str, str]) -> list:
     """Loads the served models: runs, exports, and adapters, which share the weights of the runs."""
     from t2t.serving import models
 
@@ -266,12 +266,11 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
         room=values.queue_texts,
         beam=values.request_beam,
     )
-    served, bases = [], []
+    served: list[Any] = []
+    bases: dict[str, Any] = {}  # by run, what was loaded last; by adapters, the base that they use
 
-    def serve(name: str, folders: dict[str, str], load: Callable[[], Any]) -> Any:
-        model, loaded = _served_run(values, name, folders, load, limits)
-        served.append(model)
-        return loaded
+    def serve(name: str, folders: dict[str, str], load: Callable[[], Any]) -> None:
+        served.append(_served_run(values, name, folders, load, limits))
 
     for name, folder in named.items():
         if is_export(folder):
@@ -285,16 +284,33 @@ def _build_models(values: flags.FlagValues, named: dict[str, str], adapters: dic
         else:
             checkpoint = run_and_checkpoint(folder)[1]
             load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
-            bases.append(serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load))
-    from t2t.runs.loading import load_adapters
-
+            serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, _kept(bases, name, load))
     how = values.t2t_usr_dir or None, trained_overrides(values)
     for name, folder in adapters.items():
         run, checkpoint = run_and_checkpoint(folder)
         problem = problem_of(values, open_run(run))
-        load = functools.partial(load_adapters, bases, folder, *how, problem)
+        load = functools.partial(_load_adapters, bases, name, folder, *how, problem)
         serve(name, {str(run): checkpoint or LATEST}, load)
     return served
+
+
+def _kept(bases: dict[str, Any], name: str, load: Callable[[], Any]) -> Callable[[], Any]:
+    """Returns a function that loads a run and keeps it as a base of adapters."""
+
+    def loaded() -> Any:
+        bases[name] = load()
+        return bases[name]
+
+    return loaded
+
+
+def _load_adapters(bases: dict[str, Any], name: str, folder: str, *how: Any) -> Any:
+    """Loads adapters on the base that they were trained on: what a run has loaded last, or what adapters use."""
+    from t2t.runs.loading import base_of, load_adapters
+
+    loaded = load_adapters(list(bases.values()), folder, *how)
+    bases[f"--adapters={name}"] = base_of(loaded.checkpoint, folder, list(bases.values()))[1]
+    return loaded
 
 
 def _served_export(values: flags.FlagValues, name: str, folder: str, limits: Any) -> Any:
@@ -311,8 +327,8 @@ def _served_export(values: flags.FlagValues, name: str, folder: str, limits: Any
 
 def _served_run(
     values: flags.FlagValues, name: str, folders: dict[str, str], load: Callable[[], Any], limits: Any
-) -> tuple[Any, Any]:
-    """Returns the served model of a run, and what `load` has loaded.
+) -> Any:
+    """Returns the served model of a run.
 
     `load` returns the run each time with its newest checkpoint; `folders` are run -> checkpoint.
     """
@@ -325,10 +341,9 @@ def _served_run(
         return model
 
     source = models.CheckpointSource(functools.partial(_stamp, folders), lambda: model_of(load()))
-    stamp, loaded = source.stamp(), load()
-    model = model_of(loaded)
+    stamp, model = source.stamp(), source.load()
     model.source, model.stamp = source, stamp
-    return model, loaded
+    return model
 
 
 def _stamp(folders: dict[str, str]) -> tuple:

@@ -247,7 +247,7 @@ def partial_outputs(
             text.
         terms: constraints on the words of the output; None for none.
         stops: texts after the first of which nothing of an output is read; for a model without inputs, in what follows
-            the text. In a beam search, they count if one output is requested.
+            the text. In a beam search, they count in what all outputs begin with.
         changes: fields of the decode hparams to change, and `seed`.
 
     Raises:
@@ -275,8 +275,9 @@ def partial_outputs(
             rows = _certain_ids(state.progress)
             texts = [encoder.certain_text(ids) for ids in rows]
             stopped = [any(stop in text.removeprefix(given_text) for stop in stops) for text in texts]
-            if len(rows) == n_best and any(stopped) and all(map(_is_enough, stopped, rows)):
-                yield PartialOutputs(texts, [*map(_unscored, texts, rows)])
+            if any(stopped) and all(map(_is_enough, stopped, rows)):
+                copies = n_best // len(rows)  # a beam has one row, with which all its outputs begin
+                yield PartialOutputs(texts * copies, [*map(_unscored, texts, rows)] * copies)
                 return
             # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs(texts, None)

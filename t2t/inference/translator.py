@@ -662,7 +662,7 @@ class Translator:
             check_inputs(self.facts, sources, "sources")
         check_targets(self.facts, targets)
         check_lengths(self.facts, targets, self.hparams)
-        rows = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
+        rows: list[Row] = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         return rows, [[*ids, EOS_ID] for ids in targets]
 
     def _check_scores(self) -> None:

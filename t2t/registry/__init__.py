@@ -46,7 +46,7 @@ MODALITIES: Registry[Any] = Registry(
 OPTIMIZERS: Registry[Any] = Registry("optimizer", "t2t.training.optimizers", bases=(), read_source=True)
 SCHEDULES: Registry[Any] = Registry("schedule", "t2t.training.schedules", bases=(), read_source=True)
 OBJECTIVES: Registry[Any] = Registry(
-    "objective", "t2t.training.objectives", bases=("t2t.training.objectives.Objective",), read_source=True
+    "objective", "t2t.training.objectives", bases=("t2t.training.objectives.TrainingObjective",), read_source=True
 )
 SEARCH_METHODS: Registry[Any] = Registry(
     "search_method", "t2t.search.methods", bases=("t2t.search.methods.SearchMethod",), read_source=True

@@ -79,14 +79,14 @@ def network_start(body: Sequence[ast.stmt]) -> int:
     """Returns the index of the statement of a module that begins what runs when it is used; beyond the last if none.
 
     In a model's file, that is the network: it begins with the first import after a registered hparams set and defines a
-    registered model. A file with an optimizer or objective, and nothing else that is registered, runs late as a whole.
+    registered model. A file that registers only what `_LATE` has, such as an optimizer, runs late as a whole.
     What runs late consists of imports, definitions and assignments, so that reading it tells all names it registers.
     """
     marks = [{mark for mark in _decorators(node) if mark.startswith("register_")} for node in body]
     first_set = next((number for number, found in enumerate(marks) if "register_hparams" in found), None)
     if first_set is None:
         start, registered = 0, set().union(*marks)
-        is_late = bool(registered) and registered <= {"register_optimizer", "register_objective"}
+        is_late = bool(registered) and registered <= _LATE
     else:
         imports = (i for i in range(first_set, len(body)) if isinstance(body[i], ast.Import | ast.ImportFrom))
         start = next(imports, len(body))
@@ -108,6 +108,8 @@ def defined_names(body: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset(found)
 
 
+_LATE = {"register_optimizer", "register_objective", "register_search_method"}
+"""Decorators of what needs Keras, and runs when it is used."""
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 _parsed = functools.lru_cache(maxsize=16)(ast.parse)
 """Two registries read the same files of models; a tree takes a quarter of a megabyte."""

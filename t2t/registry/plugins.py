@@ -19,7 +19,7 @@ from typing import Any
 
 from t2t.errors import UserError, first_few, one_line
 from t2t.files.paths import check_local, local_path
-from t2t.registry import REGISTRIES, RegistrationError
+from t2t.registry import REGISTRIES, RegistrationError, Registry
 from t2t.registry.overrides import PluginError, last_place, message_of
 from t2t.registry.usr_package import (
     forget_usr_package,
@@ -68,14 +68,12 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
     global _usr_dir
     _usr_dir = usr_dir or ""
     loaded = [_load_installed(point) for point in points]
-    for registry in REGISTRIES:
-        registry.plugin_hint = _hint(usr_dir)
+    Registry.plugin_hint = _hint(usr_dir)
     if not usr_dir:
         return loaded
     check_local(usr_dir)
     plugin = _load_usr_dir(local_path(usr_dir))
-    for registry in REGISTRIES:
-        registry.plugin_hint = _hint(usr_dir, plugin)
+    Registry.plugin_hint = _hint(usr_dir, plugin)
     return [*loaded, plugin]
 
 
@@ -187,15 +185,8 @@ def _names() -> set[str]:
 def _broken(what: str, error: BaseException) -> str:
     if isinstance(error, PluginError | RegistrationError):  # which say where
         return f"{what}: {error}"
-    where = ""
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        is_ours = Path(code.co_filename).is_relative_to(Path(__file__).parents[1])
-        is_ours |= Path(code.co_filename).is_relative_to(Path(dataclasses.__file__).parent) and bool(where)
-        if not code.co_filename.startswith("<") and not is_ours:
-            where = f" at {code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
+    not_theirs = (str(Path(__file__).parents[1]), dataclasses.__file__, "<")
+    where = last_place(error, lambda file, module: not file.startswith(not_theirs)).removesuffix(", in <module>")
     if isinstance(error, SyntaxError) and error.filename:
         where = f" at {error.filename}:{error.lineno}"
     said = one_line(error) if isinstance(error, UserError) else f"{type(error).__name__}: {one_line(error)}"

@@ -22,6 +22,8 @@ from t2t.registry.entry import Entry, RegistrationError, assigned_in_class, read
 T = TypeVar("T")
 D = TypeVar("D", bound=Callable[..., Any])
 
+_FEW = 6
+"""So many names are listed where another one is refused."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _T2T = Path(__file__).parents[1]
 
@@ -44,6 +46,9 @@ class Registry(Generic[T]):
         families: the same for all names that begin with a regular expression.
     """
 
+    plugin_hint = "to load your own, pass --t2t_usr_dir"
+    """What to do about a name that a plug-in should have registered."""
+
     def __init__(
         self,
         kind: str,
@@ -61,8 +66,6 @@ class Registry(Generic[T]):
     ):
         self.kind = kind
         self.title = title or f"{kind.capitalize().replace('_', ' ')}s"
-        self.plugin_hint = "to load your own, pass --t2t_usr_dir"
-        """What to do about a name that a plug-in should have registered."""
         self._bases, self._named_by = bases, named_by
         self.package = package
         """Dotted name of the package of the built-ins."""
@@ -255,9 +258,10 @@ class Registry(Generic[T]):
             return f"{missing}; {advice}list all names with --registry_help"
         found = (advice for start, advice in self._families.items() if re.match(start, name))
         family = "".join(f"{advice}; " for advice in islice(found, 1))
+        listed = f" ({', '.join(known)})" if len(known) <= _FEW else ""
         return (
             f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.kind} "
-            f"names exist: list them with --registry_help; {self.plugin_hint}"
+            f"names exist{listed}: list them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:

@@ -298,7 +298,7 @@ def load_adapters(
     output_dir, which = run_and_checkpoint(folder)
     run, own_problem, hparams = open_to_decode(output_dir, t2t_usr_dir, decode_overrides, problem)
     read = CheckpointStore(run.checkpoints_folder).load(which or LATEST, (MODEL, EMA))
-    adapts, base = _base_of(read, folder, bases)
+    adapts, base = base_of(read, folder, bases)
     check_same_vocabularies(read, run.record.vocabularies, hparams.shared_modalities, run.path, f"--adapters={folder}")
     check_same_architecture(read, run.record.model, hparams, run.path / RECORD_FILE)
     check_fits(read, base.checkpoint.weights)
@@ -318,7 +318,8 @@ def load_adapters(
     return LoadedRun(run, own_problem, once(build), hparams, read)
 
 
-def _base_of(read: Checkpoint, folder: str, bases: Sequence[LoadedRun]) -> tuple[AdapterBase, LoadedRun]:
+def base_of(read: Checkpoint, folder: str, bases: Sequence[LoadedRun]) -> tuple[AdapterBase, LoadedRun]:
+    """Returns what a checkpoint of adapters says of its base, and the base itself; raises as `load_adapters`."""
     adapts = AdapterBase.from_state(read.state)
     if adapts is None:
         raise UserError(

@@ -26,12 +26,14 @@ from t2t.runs.data import OpenData
 from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
-from t2t.training.objectives import Features, Objective, SampledObjective
+from t2t.training.objectives import Features, SampledObjective, TrainingObjective
 
 log = logging.getLogger("t2t")
 
 
-def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HParams, run_seed: int) -> Objective:
+def build_objective(
+    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, run_seed: int
+) -> TrainingObjective:
     """Returns the objective of a run.
 
     Args:
@@ -45,7 +47,7 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
     """
     owner = OBJECTIVES.get(hparams.objective)
     with plugin_errors(owner, "cannot be constructed"):
-        objective: Objective = owner(hparams)
+        objective: TrainingObjective = owner(hparams)
     asked = f"hparam objective={hparams.objective}"
     names = [one.problem.name for one in data]
     if hparams.scheduled_sampling_prob:
@@ -66,7 +68,7 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
                 one.problem.name,
             )
     problems = {one.problem.name if len(data) > 1 else "": one.problem for one in data}
-    objective.draw = SampledCandidates(model, problems, hparams, run_seed, objective.distinct)
+    objective.draw = SampledCandidates(model, problems, hparams, run_seed)
     return objective
 
 
@@ -95,22 +97,13 @@ class SampledCandidates:
         problems: by name; the name is "" if the model has only one.
         hparams: of the run.
         run_seed: of the run.
-        distinct: whether repeated samples are left empty, so that the candidates of a sentence are distinct.
 
     Raises:
         UserError: no such metric, or one that does not score decoded text.
     """
 
-    def __init__(
-        self,
-        model: SequenceModel,
-        problems: Mapping[str, Problem],
-        hparams: HParams,
-        run_seed: int,
-        distinct: bool = False,
-    ):
+    def __init__(self, model: SequenceModel, problems: Mapping[str, Problem], hparams: HParams, run_seed: int):
         self._model, self._problems, self._hparams, self._run_seed = model, problems, hparams, run_seed
-        self._distinct = distinct
         self._jobs = Jobs(model)
         self._searches: dict[str, BatchSearch] = {}
         self._metric = hparams.objective_metric
@@ -146,7 +139,7 @@ class SampledCandidates:
 
     def _with_rewards(self, batch: Features, samples_BKT: np.ndarray, problem: str) -> Drawn:
         targets_BT = batch[TARGETS]
-        candidates_BCT = _candidates(targets_BT, samples_BKT, distinct=self._distinct)
+        candidates_BCT = _candidates(targets_BT, samples_BKT)
         rewards_BC = np.zeros(candidates_BCT.shape[:2], np.float32)
         for sentence, target in enumerate(targets_BT):
             if target.any():
@@ -185,15 +178,11 @@ def widest_rows(batch: Features, model: SequenceModel, hparams: HParams) -> Feat
     return rows | {TARGETS: _widened(rows[TARGETS], max(longest, rows[TARGETS].shape[1]))}
 
 
-def _candidates(targets_BT: np.ndarray, samples_BKT: np.ndarray, distinct: bool) -> np.ndarray:
-    """Returns targets and samples, (B, C, T) int32; if `distinct`, later duplicates of a candidate are left empty."""
+def _candidates(targets_BT: np.ndarray, samples_BKT: np.ndarray) -> np.ndarray:
+    """Returns targets and samples, (B, C, T) int32."""
     width = max(targets_BT.shape[1], samples_BKT.shape[2])
     rows_BCT = np.concatenate([_widened(targets_BT[:, None], width), _widened(samples_BKT, width)], axis=1)
     rows_BCT[(targets_BT == PAD_ID).all(axis=1)] = PAD_ID  # a row of padding has no target, and no samples
-    if distinct:
-        for candidates_CT in rows_BCT:
-            _, first = np.unique(candidates_CT, axis=0, return_index=True)
-            candidates_CT[np.setdiff1d(np.arange(len(candidates_CT)), first)] = PAD_ID
     return rows_BCT
 
 

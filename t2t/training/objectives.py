@@ -30,7 +30,7 @@ NO_CANDIDATE = -1e9
 """Replaces the log-probability of an empty candidate; finite, since a row of padding has only empty candidates."""
 
 
-class Objective:
+class TrainingObjective:
     """What an update minimizes; the base class minimizes the negative log-likelihood of the targets.
 
     Everything that it computes is a function of its arguments, so that runs resume exactly.
@@ -69,7 +69,7 @@ class Objective:
 
 
 @register_objective
-class Likelihood(Objective):
+class Likelihood(TrainingObjective):
     """The likelihood of the targets, with label smoothing, given earlier targets or also predictions.
 
     With `scheduled_sampling_prob` p > 0: Bengio et al. 2015 (arXiv:1506.03099), in two passes as Mihaylova and Martins
@@ -104,7 +104,7 @@ class Likelihood(Objective):
         return BatchLoss(loss_sum, loss_sum, tokens)
 
 
-class SampledObjective(Objective):
+class SampledObjective(TrainingObjective):
     """Rewards of sampled outputs plus the weighted likelihood of targets, without label smoothing.
 
     The reported loss is the negative log-likelihood of the targets.
@@ -112,8 +112,6 @@ class SampledObjective(Objective):
 
     CANDIDATES, REWARDS = CANDIDATES, "rewards"
     samples_outputs = True
-    distinct = False
-    """Whether repeated samples of a sentence are left empty."""
     draw: Draw
     """Samples with the current weights; set by the run."""
 
@@ -198,7 +196,13 @@ class ExpectedReward(SampledObjective):
 class MinimumRisk(SampledObjective):
     """The mean metric of sampled outputs, by probabilities normalized over samples and target (Shen et al. 2016)."""
 
-    distinct = True
+    def prepare(self, batches: Sequence[Features], update: int, problem: str) -> list[Features]:
+        """Returns the batches with distinct candidates: repeated samples are left empty; see the base class."""
+        prepared = super().prepare(batches, update, problem)
+        for candidates_CT in (one for batch in prepared for one in batch[self.CANDIDATES]):
+            _, first = np.unique(candidates_CT, axis=0, return_index=True)
+            candidates_CT[np.setdiff1d(np.arange(len(candidates_CT)), first)] = PAD_ID
+        return prepared
 
     def weights(self, rewards_BC, log_probs_BC, exists_BC):
         """Returns the weights of the gradient of the risk, divided by the sharpness a.

@@ -10,12 +10,11 @@ from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import OPTIMIZERS, register_optimizer
 from t2t.registry.overrides import PluginError, described, plugin_errors
 
-Optimizer = keras.optimizers.Optimizer
 _OF_THE_STEP = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "gradient_accumulation_steps")
 """Options of Keras's optimizers without effect: updates are clipped, decayed and averaged by the step, see hparams."""
 
 
-def build_optimizer(hparams: OptimizerHParams) -> Optimizer:
+def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
     """Returns the optimizer. Its own learning rate is not used: each update passes one.
 
     Raises:
@@ -25,7 +24,7 @@ def build_optimizer(hparams: OptimizerHParams) -> Optimizer:
     # By default, Keras numbers optimizers in their names, with which the names of slots in checkpoints begin.
     with plugin_errors(function, "failed"):
         optimizer = function(hparams, learning_rate=0.0, name=hparams.optimizer)
-    if not isinstance(optimizer, Optimizer) or optimizer.name != hparams.optimizer:
+    if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.name != hparams.optimizer:
         found = getattr(optimizer, "name", type(optimizer).__name__)
         raise PluginError(
             f"{described(function)} returned {found}; it must return an optimizer of Keras with the name "
@@ -40,51 +39,51 @@ def build_optimizer(hparams: OptimizerHParams) -> Optimizer:
 
 
 @register_optimizer
-def adam(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def adam(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Adam (Kingma and Ba 2015)."""
     return backend().adam(**common, **_betas(hparams))
 
 
 @register_optimizer
-def adamw(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def adamw(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Adam with decoupled weight decay, which the step applies (Loshchilov and Hutter 2019)."""
     return adam(hparams, **common)
 
 
 @register_optimizer
-def adamax(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def adamax(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """AdaMax (Kingma and Ba 2015, algorithm 2), with clipping by past gradients."""
     return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **_betas(hparams))
 
 
 @register_optimizer
-def adafactor(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def adafactor(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Adafactor (Shazeer and Stern 2018)."""
     return keras.optimizers.Adafactor(**common, relative_step=False)
 
 
 @register_optimizer
-def lamb(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def lamb(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """LAMB, for large batches (You et al. 2020)."""
     return keras.optimizers.Lamb(**common, **_betas(hparams))
 
 
 @register_optimizer
-def muon(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def muon(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Muon: orthogonal steps of matrices (Jordan et al. 2024, Liu et al. 2025); AdamW for embeddings and vectors."""
     of_adam = {f"adam_{name}" if name.startswith("beta") else name: one for name, one in _betas(hparams).items()}
     return keras.optimizers.Muon(**common, **of_adam, weight_decay=None, adam_weight_decay=None)
 
 
 @register_optimizer
-def momentum(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def momentum(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Stochastic gradient descent with momentum."""
     rule = {"momentum": hparams.optimizer_momentum_momentum, "nesterov": hparams.optimizer_momentum_nesterov}
     return Momentum(hparams.weight_decay, **common, **rule)
 
 
 @register_optimizer
-def sgd(hparams: OptimizerHParams, **common: Any) -> Optimizer:
+def sgd(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Stochastic gradient descent."""
     return keras.optimizers.SGD(**common)
 

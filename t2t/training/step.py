@@ -11,7 +11,7 @@ from t2t.backends.choice import backend
 from t2t.backends.update import Features, LossFunction, LossScale, UpdateRules, UpdateStats
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 
 
 class UpdateStep:
@@ -32,12 +32,12 @@ class UpdateStep:
         optimizer: keras.optimizers.Optimizer,
         devices: Devices,
         *,
-        objective: Objective | None = None,
+        objective: TrainingObjective | None = None,
         adapters: Adapters | None = None,
         **rules: Any,
     ):
         self.model, self.optimizer, self.adapters = model, optimizer, adapters
-        self.objective = objective or Objective()
+        self.objective = objective or TrainingObjective()
         self.replicas, self.own = devices.replicas, devices.own
         how, loss = UpdateRules(**rules), LossFunction(model, self.objective.loss, adapters)
         self.xla, self.trained = how.xla, loss.trained

@@ -20,7 +20,7 @@ from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.search.settings import SearchSettings
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, total_loss
 from tests.conformance.model_cases import CACHES, data_of, features_of, is_of_texts, kind_cases, text_cases
@@ -60,7 +60,7 @@ def test_random_weights_begin_with_different_values(fresh):
 def gradient_of(model, features, *, xla):
     """Gradient, summed loss and number of targets of a batch, as training computes them, with dropout."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
-    gradient = LocalGradient(LossFunction(model, Objective().loss), xla=xla)
+    gradient = LocalGradient(LossFunction(model, TrainingObjective().loss), xla=xla)
     variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
     gradient.trace("", variables, features)
 

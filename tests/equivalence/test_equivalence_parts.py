@@ -156,7 +156,7 @@ def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
         optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
     objective = registry.OBJECTIVES.get(hparams.objective)(hparams)
-    objective.draw = SampledCandidates(model, {"": Words()}, hparams, 5, objective.distinct)
+    objective.draw = SampledCandidates(model, {"": Words()}, hparams, run_seed=5)
     return UpdateStep(model, optimizer, devices, objective=objective)
 
 

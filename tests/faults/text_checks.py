@@ -25,7 +25,7 @@ from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
 from t2t.metrics import METRICS
-from t2t.metrics.moses import moses_bleu
+from t2t.metrics.text import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import learned_classes

@@ -11,6 +11,7 @@ import pytest
 import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, decoder, eval, server, trainer
+from t2t.cli.common import parse
 from tests.errors import refused
 from tests.in_process import call, refuses
 
@@ -76,6 +77,22 @@ def test_an_average_is_the_mean_of_the_merged_weights_and_names_no_base(adapted,
     steps = [weights_of(run, step) for step in (2, 4)]
     for path, array in weights_of(run, "averaged").items():
         np.testing.assert_allclose(array, (steps[0][path] + steps[1][path]) / 2, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.slow  # that a service follows a base and its adapters that are trained on
+def test_newer_adapters_are_loaded_on_the_base_that_a_service_has_reloaded(tiny_run, adapted, base, tmp_path):
+    folders = {name: shutil.copytree(source, tmp_path / name) for name, source in (("base", base), ("run", adapted))}
+    flags = [f"--output_dir=base={folders['base']}", f"--adapters=law={folders['run']}", "--engine=tensorflow"]
+    values = parse(server.build_flags(), ["t2t-server", *flags], "")
+    served = server.build_models(values, {"base": str(folders["base"])}, {"law": str(folders["run"])})
+    call(trainer, *tiny_run.train_flags, output_dir=folders["base"], train_steps=42, schedule="train")
+    shutil.rmtree(folders["run"])
+    call(trainer, *adapting(tiny_run, tmp_path), warm_start_from=folders["base"])
+    with refused("--adapters=", "step-00000042"):
+        served[1].source.load()
+    assert served[0].source.load().step == 42
+    newer = served[1].source.load()
+    assert newer.fingerprint != served[1].fingerprint
 
 
 def test_adapters_of_another_base_are_refused(tiny_run, base, adapted):

@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.cli import aer, bleu, evalb
 from t2t.files.pharaoh import parse_links
-from t2t.metrics.moses import moses_bleu
+from t2t.metrics.text import moses_bleu
 from t2t.registry import METRICS
 from tests.in_process import call, refuses
 from tests.readme import ROOT

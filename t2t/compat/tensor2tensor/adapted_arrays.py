@@ -15,7 +15,7 @@ from t2t.compat.tensor2tensor.data_generators.speech_recognition import SpeechRe
 from t2t.errors import UserError
 from t2t.features.image import decode_image
 from t2t.problems.array_inputs import Image2Class, Image2Text, Speech2Text
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
@@ -34,10 +34,10 @@ class _FromFiles(Problem):
         self.their_problem = self.theirs()
         super().__init__(**options)
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the samples that the plug-in would write for a split."""
         self.check_split(split)
-        folders = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+        folders = str(context.data_dir or context.tmp_dir), str(context.tmp_dir)
         for sample in samples_written(self.their_problem.generate_data, *folders, split):
             yield self.own_sample(sample)
 
@@ -49,9 +49,9 @@ class _FromFiles(Problem):
         """Returns the image of a sample."""
         return decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")  # type: ignore[attr-defined]
 
-    def text_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def text_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the vocabulary of the plug-in's texts."""
-        encoder = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))["targets"]
+        encoder = self.their_problem.feature_encoders(str(context.data_dir or context.tmp_dir))["targets"]
         if getattr(encoder, "own", None) is None:
             raise UserError(
                 f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
@@ -63,9 +63,9 @@ class _FromFiles(Problem):
 class AdaptedImage2Class(_FromFiles, Image2Class):
     """Image to class."""
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the classes that the plug-in names."""
-        encoders = self.their_problem.feature_encoders(str(source.data_dir or source.tmp_dir))
+        encoders = self.their_problem.feature_encoders(str(context.data_dir or context.tmp_dir))
         return {TARGETS: LabelEncoder(list(map(str, encoders["targets"].class_labels)))}
 
     def own_sample(self, sample: Any) -> Sample:

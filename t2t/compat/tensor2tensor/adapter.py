@@ -16,7 +16,7 @@ from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_pr
 from t2t.errors import UserError
 from t2t.features.feature import shown
 from t2t.features.text import Text
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
 from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder
@@ -78,11 +78,11 @@ class _Adapted(TextProblem):
         """Returns the split of each shard that Tensor2Tensor would write."""
         return [each["split"] for each in self.their_problem.dataset_splits for _ in range(each["shards"])]
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the vocabularies that the plug-in reads from the data folder, or makes there."""
         if self.options.vocab_file or self.options.vocab_kind or self.options.vocab_size:
-            return super().build_encoders(source)
-        data_dir, tmp_dir = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+            return super().build_encoders(context)
+        data_dir, tmp_dir = str(context.data_dir or context.tmp_dir), str(context.tmp_dir)
         _seed()
         next(iter(self.their_problem.encoded_samples_of_split(data_dir, tmp_dir, TRAIN)), None)  # writes vocabularies
         encoders = self.their_problem.feature_encoders(data_dir)
@@ -97,10 +97,10 @@ class _Adapted(TextProblem):
             )
         return own  # type: ignore[no-any-return]
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the plug-in's samples of a split; if it makes all at once, every so many of them, as they would be."""
         _seed()
-        data_dir, tmp_dir = str(source.data_dir or source.tmp_dir), str(source.tmp_dir)
+        data_dir, tmp_dir = str(context.data_dir or context.tmp_dir), str(context.tmp_dir)
         per_split = self.their_problem.is_generate_per_split
         samples = self.their_problem.samples_of_split(data_dir, tmp_dir, split if per_split else TRAIN)
         slots = [split] if per_split else self._slots()
@@ -139,10 +139,10 @@ class AdaptedText2Labels(AdaptedText2Text):
 
     shared_vocabulary = False
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """The vocabulary of the text; of the targets, the names of the classes, or bytes for numbers."""
-        self._words = self._class_names(str(source.data_dir or source.tmp_dir))
-        return super().build_encoders(source)
+        self._words = self._class_names(str(context.data_dir or context.tmp_dir))
+        return super().build_encoders(context)
 
     def _class_names(self, data_dir: str) -> list[str]:
         """Returns names without spaces, also for classes that have none, such as an end; none for numbers."""
@@ -169,10 +169,10 @@ class AdaptedText2Labels(AdaptedText2Text):
 class AdaptedText2Class(_Adapted, Text2Class):
     """Text to class."""
 
-    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+    def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """The vocabulary of the text, and the classes that the plug-in names."""
-        data_dir = str(source.data_dir or source.tmp_dir)
-        encoders = _Adapted.build_encoders(self, source)  # which may also write the file of the classes
+        data_dir = str(context.data_dir or context.tmp_dir)
+        encoders = _Adapted.build_encoders(self, context)  # which may also write the file of the classes
         return {**encoders, TARGETS: LabelEncoder(self._labels(data_dir))}
 
     def _labels(self, data_dir: str) -> list[str]:
@@ -206,18 +206,17 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         array_kind, values = arrays
         values |= {"theirs": theirs, "__doc__": theirs.__doc__, "__module__": theirs.__module__}
         return type(theirs.__name__, (array_kind,), values)
-    if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):
-        log.warning("problem %s: numbers and several classes are learned as a text, one word for each", name)
-        kind: type[_Adapted] = AdaptedText2Labels
-    elif isinstance(one, text_problems.Text2ClassProblem):
-        kind = AdaptedText2Class
-    elif isinstance(one, text_problems.Text2TextProblem):
-        kind = AdaptedText2Text if one.has_inputs else AdaptedText2Self
-    else:
+    if not isinstance(one, text_problems.Text2TextProblem):
         raise UserError(
             f"problem {name!r}: {theirs.__name__} is of no kind that there is here; write it as a "
             f"problem of this project, see docs/new_problem.md"
         )
+    kind: type[_Adapted] = AdaptedText2Text if one.has_inputs else AdaptedText2Self
+    if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):
+        log.warning("problem %s: numbers and several classes are learned as a text, one word for each", name)
+        kind = AdaptedText2Labels
+    elif isinstance(one, text_problems.Text2ClassProblem):
+        kind = AdaptedText2Class
     if one.packed_length:
         log.warning("problem %s: training packs its examples with --hparams=packed_length=%d", name, one.packed_length)
     if not theirs.preprocess_example.__module__.startswith(_OURS):

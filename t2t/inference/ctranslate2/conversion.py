@@ -15,6 +15,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.ctranslate2.names import LINEAR, NORM, stack_modules
 from t2t.inference.rows import NOT_FINITE, Row
 from t2t.layers.sinusoids import sinusoids
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
@@ -179,16 +180,17 @@ def build_spec(
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)
     spec.decoder.start_from_zero_embedding = hparams.target_start == "zero"
-    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
-        for number, layer in enumerate(stack.layer):
-            _fill_layer(layer, weights, f"{name}/layer_{number}")
-            if hparams.positions == "relative_bias":
-                _fill_relative_bias(layer.self_attention, weights, name, hparams.relative_bias_max_distance)
-        if stack.pre_norm:
-            _fill_norm(stack.layer_norm, weights, f"{name}/final_norm")
-        if hasattr(stack, "layernorm_embedding"):
-            side = "source" if name == "encoder" else "target"
-            _fill_norm(stack.layernorm_embedding, weights, f"{side}_positions/norm")
+    for name, paths, kind in stack_modules(hparams):
+        parents, _, last = name.rpartition("/")
+        if kind == LINEAR:
+            _fill(_find(spec, name), weights, paths)
+        elif kind == NORM:
+            _fill_norm(_find(spec, name), weights, *paths)
+        else:  # one that layers share is stored once
+            setattr(_find(spec, parents), last, weights[paths[0]])
+    if hparams.positions == "relative_bias":
+        for layer in (*spec.encoder.layer, *spec.decoder.layer):
+            layer.self_attention.relative_attention_max_distance = np.int32(hparams.relative_bias_max_distance)
     return spec
 
 
@@ -237,33 +239,12 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
         source.weight = source.weight + target_space * np.float32(target_VD.shape[1] ** -0.5)
 
 
-def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
-    attention = f"{name}/self_attention"
-    projection, output = layer.self_attention.linear
-    if hasattr(layer.self_attention, "relative_position_keys"):
-        layer.self_attention.relative_position_keys = weights[f"{attention}/relative_positions/keys"]
-        layer.self_attention.relative_position_values = weights[f"{attention}/relative_positions/values"]
-    _fill(projection, weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")])
-    _fill(output, weights, [f"{attention}/output/"])
-    _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")
-    if hasattr(layer, "attention"):
-        attention = f"{name}/encdec_attention"
-        query, keys_values, output = layer.attention.linear
-        _fill(query, weights, [f"{attention}/project/query_"])
-        _fill(keys_values, weights, [f"{attention}/project/{part}_" for part in ("key", "value")])
-        _fill(output, weights, [f"{attention}/output/"])
-        _fill_norm(layer.attention.layer_norm, weights, f"{attention}_residual/norm")
-    _fill(layer.ffn.linear_0, weights, [f"{name}/ffn/inner/"])
-    if hasattr(layer.ffn, "linear_0_noact"):
-        _fill(layer.ffn.linear_0_noact, weights, [f"{name}/ffn/linear/"])
-    _fill(layer.ffn.linear_1, weights, [f"{name}/ffn/outer/"])
-    _fill_norm(layer.ffn.layer_norm, weights, f"{name}/ffn_residual/norm")
-
-
-def _fill_relative_bias(attention: Any, weights: Mapping[str, np.ndarray], stack: str, max_distance: int) -> None:
-    """Fills the relative bias, which the layers of a stack share; a shared table is stored once."""
-    attention.relative_attention_bias = weights[f"{stack}/relative_bias/table"]
-    attention.relative_attention_max_distance = np.int32(max_distance)
+def _find(spec: Any, name: str) -> Any:
+    """Returns the module of a path such as `decoder/layer_0/attention/linear_1`; some are elements of lists."""
+    for part in name.split("/"):
+        stem, _, number = part.rpartition("_")
+        spec = getattr(spec, part) if hasattr(spec, part) else getattr(spec, stem)[int(number)]
+    return spec
 
 
 def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str]) -> None:

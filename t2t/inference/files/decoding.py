@@ -98,6 +98,10 @@ def side_lines(flag: str, side: str, path: str, job: FileJob) -> SideLines:
     return found
 
 
+LATER = ("max_input_seq_length", "max_target_seq_length")
+"""Hparams of training that came later: unfinished outputs of versions without them are resumed."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job(FileJob):
     """What to decode, and how."""
@@ -275,7 +279,7 @@ def _identity(translator: Translator, job: Job, sides: _Sides) -> list[Any]:
     settings, hparams = translator.settings(job.n_best, **job.changes)
     return [
         "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),
-        dataclasses.asdict(hparams), *sides.sha256,
+        {name: value for name, value in dataclasses.asdict(hparams).items() if name not in LATER}, *sides.sha256,
     ]  # fmt: skip
 
 

@@ -182,6 +182,8 @@ def test_opening_a_run_imports_nothing_and_reads_nothing_else(run):
     script = (
         "import sys\n"
         "from t2t.checkpoints.run_dir import RunDir\n"
+        "from t2t.registry import VOCABULARIES\n"
+        "assert [one.value for one in VOCABULARIES.entries()]\n"
         "before, opened = set(sys.modules), []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
         "RunDir.open(sys.argv[1]).encoders()\n"

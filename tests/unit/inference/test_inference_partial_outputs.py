@@ -107,12 +107,13 @@ def test_a_search_ends_when_all_outputs_hold_a_stop(models, model, name):
         assert found == whole or any(stop in found.removeprefix(given) for stop in stops)
 
 
-def test_a_beam_search_ends_when_its_certain_beginning_holds_a_stop(letters_translator):
-    search = {"beam_size": 4, "prefix": WORDS.encode("b a")}
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_a_beam_search_ends_when_its_certain_beginning_holds_a_stop(letters_translator, n_best):
+    search = {"beam_size": 4, "prefix": WORDS.encode("b a"), "n_best": n_best}
     *all_steps, _ = partial_outputs(letters_translator, "a b c", **search)
     *steps, last = partial_outputs(letters_translator, "a b c", stops=["z", "a"], **search)
     assert len(steps) < len(all_steps)
-    assert [one.text for one in last.hypotheses] == last.texts == ["b a"]
+    assert [one.text for one in last.hypotheses] == last.texts == ["b a"] * n_best
 
 
 class Upper(Letters):

@@ -15,9 +15,18 @@ from sacrebleu.tokenizers import tokenizer_spm
 from t2t.errors import MachineError, UnknownNameError
 from t2t.metrics import text
 from t2t.metrics.alignment import alignment_error_rate
-from t2t.metrics.moses import line_tokenizer, moses_bleu, split_compounds
 from t2t.metrics.paired import paired_bootstrap
-from t2t.metrics.text import accuracy_per_sequence, bleu, bleu_tokenizer, chrf, chrf_plus_plus, ter
+from t2t.metrics.text import (
+    accuracy_per_sequence,
+    bleu,
+    bleu_tokenizer,
+    chrf,
+    chrf_plus_plus,
+    line_tokenizer,
+    moses_bleu,
+    split_compounds,
+    ter,
+)
 from tests.errors import refused
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]

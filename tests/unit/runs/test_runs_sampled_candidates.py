@@ -20,6 +20,7 @@ from t2t.runs.objectives import SampledCandidates, build_objective, widest_rows
 from t2t.specs.constraints import DEAD, FiniteConstraint
 from t2t.text.encoder import LanguageMarks
 from t2t.text.words import TokenEncoder
+from t2t.training.objectives import MinimumRisk
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
 
@@ -56,7 +57,7 @@ SEARCHES = {}
 
 def sampler(model, seed=3, start=(), **changes):
     hparams = hparams_of(**changes)
-    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed, hparams.objective == "minimum_risk")
+    found = SampledCandidates(model, {"": Words(start=start)}, hparams, seed)
     found._searches = SEARCHES.setdefault((hparams.objective_samples, hparams.extra_length), {})
     return found
 
@@ -116,8 +117,11 @@ def test_the_candidates_of_a_risk_are_a_set(model):
     """Repeated draws are left empty; with two words and at most two ids there are many."""
     features = {"inputs": padded([[1], [1]]), "targets": padded([[1], [2, 1]])}
     changes = {"objective_samples": 20, "extra_length": 1}
-    samples, risked = (drawn(model, features, objective=one, **changes) for one in ("expected_reward", "minimum_risk"))
-    for all_of_them, distinct in zip(samples[0], risked[0], strict=True):
+    samples_BCT, _ = drawn(model, features, **changes)
+    risk = MinimumRisk(hparams_of(**changes))
+    risk.draw = sampler(model, **changes)
+    (prepared,) = risk.prepare([features], 1, "")
+    for all_of_them, distinct in zip(samples_BCT, prepared[risk.CANDIDATES], strict=True):
         rows = trimmed(distinct)
         left = [row for row in rows if row]
         assert left == [row for i, row in enumerate(trimmed(all_of_them)) if row not in trimmed(all_of_them)[:i]]

@@ -128,7 +128,7 @@ def test_bounds_are_those_of_the_hparams(document):
     rules = {name: DecodeHParams.__dataclass_fields__[name].metadata for name in SEARCH_KEYS if name != "seed"}
     for name, rule in rules.items():
         assert (schema[name].get("minimum"), schema[name].get("maximum")) == (rule["minimum"], rule["maximum"])
-    assert set(schema["decode_method"]["enum"]) == set(rules["decode_method"]["choices"])
+    assert set(schema["decode_method"]["enum"]) == set(rules["decode_method"]["choices"].names())
 
 
 def test_what_is_served_is_told_to_programs_and_people(client, app):

@@ -4,7 +4,7 @@ import types
 
 import numpy as np
 
-from t2t.training.objectives import Objective
+from t2t.training.objectives import TrainingObjective
 from t2t.training.step import UpdateStats
 from t2t.training.trainer import Plan, Trainer
 
@@ -37,7 +37,7 @@ class Step:
     The loss scale is `scale`, halved by each bad update as in training; None for none.
     """
 
-    xla, objective, adapters = False, Objective(), None
+    xla, objective, adapters = False, TrainingObjective(), None
     optimizer = types.SimpleNamespace(
         variables=[Weight("rate", 0.1), Weight("slot", 2.0)], learning_rate=Weight("rate")
     )
