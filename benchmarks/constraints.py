@@ -75,8 +75,8 @@ def _side(
     translator: Translator, rows: list[list[int]], changes: dict[str, Any], terms: Any, is_constrained: bool
 ) -> Callable[[], float]:
     """Returns a function that searches the first tokens of a batch and returns the milliseconds per token."""
+    from t2t.inference.growing_search import TOKENS_PER_CALL, GrowingSearch
     from t2t.inference.model_engine import build_search
-    from t2t.inference.tensorflow.batch_search import TOKENS_PER_CALL, TensorFlowBatchSearch
     from t2t.search.constraints import BatchConstraints
 
     settings, hparams = translator.settings(constrain_output=is_constrained and terms is None, **changes)
@@ -84,7 +84,7 @@ def _side(
     how = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*how, rows, terms=asked)
     search = build_search(translator.model, settings, hparams.extra_length)
-    assert isinstance(search, TensorFlowBatchSearch)
+    assert isinstance(search, GrowingSearch)
     vocab_size = translator.facts.spec.targets.vocab_size
     built = None if constraints is None else BatchConstraints.build(constraints, vocab_size)
     numbers, ids = np.arange(len(rows)), np.array([[*row, EOS_ID] for row in rows], np.int32)

@@ -61,7 +61,7 @@ def pytest_configure(config):
 
 def _split_devices_of_jax(jax):
     jax.config.update("jax_num_cpu_devices", REPLICAS)
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.backends.jax.devices
 
 
 def _split_devices_of_tensorflow(tf):

@@ -19,13 +19,11 @@ errors_made: set[str] = set()
 
 _ELSEWHERE = """
     t2t/data/generation/worker_pool.py: _dead_workers_as_machine_errors
-    t2t/inference/backend_choice.py: check_tensorflow inference_backend
-    t2t/training/engine_choice.py: training_engine
-    t2t/training/jax/devices.py: build_devices _of_all_workers
-    t2t/training/jax/engine.py: JaxTraining.compile_errors
-    t2t/training/jax/workers.py: connect
-    t2t/training/tensorflow/distribute.py: _across_workers
-    t2t/training/workers.py: Workers.check_same Workers.guard
+    t2t/backends/choice.py: backend check_tensorflow
+    t2t/backends/jax/backend.py: JaxBackend.compile_errors
+    t2t/backends/jax/devices.py: build_devices connect _of_all_workers
+    t2t/backends/tensorflow/devices.py: _across_workers
+    t2t/backends/workers.py: Workers.check_same Workers.guard
 """
 NOT_BY_DEFAULT = {
     f"{path}::{name}"

@@ -4,10 +4,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
 
 
 class Slopes(keras.Model):
@@ -34,10 +35,10 @@ def slopes(*rows, tokens=1):
 
 def step_of(build, replicas=1, optimizer="sgd", **options):
     """Returns the training step of the model that `build` makes, on so many replicas."""
-    devices = training_engine().devices(worker_cpu=replicas)
+    devices = backend().devices(worker_cpu=replicas)
     with devices.scope():
         model, rule = build(), build_optimizer(OptimizerHParams(optimizer=optimizer))
-    return training_engine().update_step(model, rule, devices, **options)
+    return UpdateStep(model, rule, devices, **options)
 
 
 def slope_step(replicas=1, start=(0.0, 0.0), dtype="float32", **options):

@@ -1,6 +1,6 @@
 """Our side on JAX: the model's loss, its gradient and Keras's Adam in one compiled function, a minimal update.
 
-The update of `t2t-trainer` does more, see `t2t.training.jax.step`.
+The update of `t2t-trainer` does more, see `t2t.backends.jax.update`.
 """
 
 import jax

@@ -4,22 +4,21 @@ import tensorflow as tf
 
 from benchmarks.gpu.model import PRECISION, SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.training.optimizers import build_optimizer
-from t2t.training.tensorflow.distribute import build_strategy
-from t2t.training.tensorflow.engine import apply_precision
-from t2t.training.tensorflow.step import TensorFlowStep
+from t2t.training.step import UpdateStep
 
 
 def main():
     """Writes the times of updates and the peak matrix rate of the device."""
     job = read_job()
-    apply_precision(PRECISION)
+    backend().apply_precision(PRECISION)
     gpus = tf.config.list_physical_devices("GPU")
-    strategy = build_strategy(worker_gpu=min(1, len(gpus)))
-    with strategy.scope():
+    devices = backend().devices(worker_gpu=min(1, len(gpus)))
+    with devices.scope():
         model, optimizer = build_model(job), build_optimizer(OptimizerHParams())
-    step, features, last = TensorFlowStep(model, optimizer, strategy, run_seed=SEED, xla=job["xla"]), batch(job), []
+    step, features, last = UpdateStep(model, optimizer, devices, run_seed=SEED, xla=job["xla"]), batch(job), []
 
     def update(number):
         last[:] = [step([[features]], number, 1e-4).loss_sum]

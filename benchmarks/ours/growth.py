@@ -9,11 +9,11 @@ import time
 import numpy as np
 
 from benchmarks.harness.child import Others, peak_memory_mb, read_job, versions, write_result
+from t2t.backends.cluster import ALONE, Cluster
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.transformer import transformer_base
 from t2t.runs.startup import prepare_framework
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.cluster import ALONE, Cluster
 
 
 def main():
@@ -61,10 +61,10 @@ def start_workers(job):
 def build_step(job):
     """Returns the training step of a job, and a batch for each replica of this process."""
     prepare_framework()
+    from t2t.backends.choice import backend
     from t2t.models.transformer import Transformer
     from t2t.training.optimizers import build_optimizer
-    from t2t.training.tensorflow.distribute import build_strategy
-    from t2t.training.tensorflow.step import TensorFlowStep
+    from t2t.training.step import UpdateStep
 
     sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
     hparams = transformer_base().replace(
@@ -74,8 +74,8 @@ def build_step(job):
     feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=vocab_size)
     spec = ProblemSpec(name="growth", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
     cluster = Cluster(tuple(job["hosts"]), job["worker"]) if job["workers"] > 1 else ALONE
-    strategy = build_strategy(worker_cpu=job["replicas"], cluster=cluster)
-    with strategy.scope():
+    devices = backend().devices(worker_cpu=job["replicas"], cluster=cluster)
+    with devices.scope():
         model = Transformer(hparams, spec)
         optimizer = build_optimizer(OptimizerHParams())
     random, shape = np.random.default_rng(1), (max(1, sizes["batch_size"] // length), length)
@@ -83,7 +83,7 @@ def build_step(job):
         {name: random.integers(3, vocab_size, shape, dtype=np.int32) for name in ("inputs", "targets")}
         for _ in range(job["replicas"])
     ]
-    return TensorFlowStep(model, optimizer, strategy, run_seed=1), features
+    return UpdateStep(model, optimizer, devices, run_seed=1), features
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import shlex
 
 from absl import flags
 
+from t2t.backends.cluster import ALONE, find_cluster
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.config import check_hparams_of_file, hparams_of_file
 from t2t.cli.flags import ACTION, DECODING, MACHINE, OUTPUT, define_field_flag, flag_group, given_values, has_flag
@@ -16,7 +17,6 @@ from t2t.inference.files.shards import check_sharded, parse_shard
 from t2t.runs.arguments import RENAMED
 from t2t.runs.config import RunConfig
 from t2t.runs.names import merge_hparams
-from t2t.training.cluster import ALONE, find_cluster
 
 
 def define_device_flags(values: flags.FlagValues) -> None:

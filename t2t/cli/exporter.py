@@ -70,7 +70,7 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     folder, problem = _check_early(values)
     prepare_framework()
-    from t2t.inference.backend_choice import check_tensorflow
+    from t2t.backends.choice import check_tensorflow
 
     check_tensorflow("exports are made by TensorFlow")
     from t2t.runs.exporting import export_run

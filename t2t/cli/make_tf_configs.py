@@ -5,10 +5,10 @@ import shlex
 
 from absl import flags
 
+from t2t.backends.cluster import SLURM, find_cluster
 from t2t.cli.common import command
 from t2t.cli.flags import MACHINE, command_flags, flag_group
 from t2t.errors import UserError
-from t2t.training.cluster import SLURM, find_cluster
 
 USAGE = """
 Prints a line for each machine: the value of TF_CONFIG, a TAB, and equivalent flags. Use either one:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import t2t
+from t2t.backends.base import inputs_signature
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.files.lines import clean_line, on_one_line
@@ -22,7 +23,6 @@ from t2t.files.remote.mirror import forget_folder, is_mirrored, publish, publish
 from t2t.formats.exporter import README, REPORT, UNFINISHED, Export, ExportJob, Trial, check_request, check_search
 from t2t.formats.parity import Parity
 from t2t.inference.rows import reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.registry import EXPORTERS

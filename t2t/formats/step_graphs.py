@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
+from t2t.backends.base import inputs_signature
 from t2t.errors import UserError, one_line
 from t2t.formats import graph_script
 from t2t.formats.exporter import GREEDY, GREEDY_SEARCH, Export, ExportJob, Trial
@@ -31,8 +32,8 @@ from t2t.formats.parity import (
     difference_per_token,
     largest_difference,
 )
+from t2t.inference.growing_search import unknown_sizes
 from t2t.inference.rows import positions_in, reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature, unknown_sizes
 from t2t.inference.translator import Translator
 from t2t.layers.mode import in_mode
 from t2t.problems.base import feature_of

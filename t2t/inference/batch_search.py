@@ -1,4 +1,4 @@
-"""The search of batches, as far as both backends share it: the state, the first state, the steps; joining batches.
+"""What `growing_search` and `padded_search` share: the state of a batch, its first state, the steps; joined batches.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, T room for tokens, J selected
 sentences, V vocabulary, C tokens that are candidates of any sentence of the batch.
@@ -26,6 +26,8 @@ from t2t.search.result import SearchResult, exists
 from t2t.search.settings import SearchNumbers, SearchSettings
 from t2t.search.step import NextToken, repeat_for_beams, select_sentences
 from t2t.specs.constants import INPUTS, PAD_ID
+
+NUMBER_DTYPES = SearchNumbers("float32", "float32", top_k="int32", top_p="float32", seed="uint32")
 
 
 class SearchState(NamedTuple):
@@ -295,3 +297,9 @@ class BatchSearch(ABC):
             prefix=prefix_of(state),
             automaton=automaton_of(state),
         )
+
+
+def number_arrays(numbers: SearchNumbers) -> SearchNumbers:
+    """Returns the numbers as arrays; those too large for float32 become infinity."""
+    with np.errstate(over="ignore"):
+        return SearchNumbers(*(np.asarray(value, dtype) for value, dtype in zip(numbers, NUMBER_DTYPES, strict=True)))

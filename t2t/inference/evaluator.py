@@ -11,10 +11,10 @@ from threading import Lock
 import numpy as np
 from keras import ops
 
+from t2t.backends.base import CompiledFunction, batch_signature
+from t2t.backends.choice import backend
 from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.inference.backend import ModelFunction, batch_signature
-from t2t.inference.backend_choice import inference_backend
 from t2t.inference.parallel import Jobs, Sharing
 from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
@@ -62,7 +62,7 @@ class Evaluator:
         self._metrics = metrics
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._jobs = Jobs(model, sharing)
-        self._sums: ModelFunction | None = None
+        self._sums: CompiledFunction | None = None
         self.decoded: tuple[Sequence[str], Sequence[str]] | None = None
         """Hypotheses and references of the last evaluation; None where nothing was decoded."""
         self._tracing = Lock()
@@ -120,7 +120,7 @@ class Evaluator:
             with self._tracing:
                 if self._sums is None:
                     signature = [batch_signature(self._model, given)]
-                    self._sums = inference_backend().model_function(self._model, self._batch_sums, signature)
+                    self._sums = backend().compile(self._batch_sums, signature, self._model)
             return TokenSums(*(float(x) for x in self._sums(given)))
 
     def _batch_sums(self, given):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import numpy as np
 
+from t2t.backends.base import CompiledFunction, inputs_signature
+from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
-from t2t.inference.backend import ModelFunction, inputs_signature
-from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.non_autoregressive import BatchAnswer, BatchMaskPredict
@@ -30,12 +30,25 @@ from t2t.specs.constants import INPUTS, TARGETS
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 
 
+def build_batch_search(
+    model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+) -> BatchSearch:
+    """Returns the search of batches that suits how the backend compiles, see `BatchSearch`."""
+    if backend().always_compiles:
+        from t2t.inference.padded_search import PaddedSearch
+
+        return PaddedSearch(model, settings, extra_length, shortlist)
+    from t2t.inference.growing_search import GrowingSearch
+
+    return GrowingSearch(model, settings, extra_length, shortlist)
+
+
 def build_search(
     model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
 ) -> AnyBatchSearch:
     """Returns the search for a model: token by token, by mask-predict, or in one forward pass; see `BatchSearch`."""
     if model.autoregressive:
-        return inference_backend().batch_search(model, settings, extra_length, shortlist)
+        return build_batch_search(model, settings, extra_length, shortlist)
     if settings.method == MASK_PREDICT:
         return BatchMaskPredict(model, settings, extra_length)
     return BatchAnswer(model, settings.rows_per_sentence)
@@ -53,7 +66,7 @@ class ModelEngine(Engine):
     """Reads the shortlist of the run; None if the model does not come from a run."""
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
-        self.name = inference_backend().name
+        self.name = backend().name
         self._model = model
         self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
         self._lock, self._building = threading.Lock(), threading.Lock()
@@ -62,7 +75,7 @@ class ModelEngine(Engine):
 
     @property
     def devices(self) -> list[str]:
-        """Names of the devices with a copy of the weights, see `t2t.inference.backend.Backend.use_device`."""
+        """Names of the devices with a copy of the weights, see `t2t.backends.base.Backend.use_device`."""
         return self._jobs.devices
 
     def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
@@ -152,12 +165,12 @@ class Scorer:
         self._model, self._jobs = model, jobs
 
     @functools.cached_property
-    def _log_probs(self) -> ModelFunction:
+    def _log_probs(self) -> CompiledFunction:
         signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
         if self._model.spec.inputs is not None:
             signature[INPUTS] = inputs_signature(self._model)
-        return inference_backend().model_function(
-            self._model, lambda features: self._model.score_targets(features).log_probs, [signature]
+        return backend().compile(
+            lambda features: self._model.score_targets(features).log_probs, [signature], self._model
         )
 
     def __call__(

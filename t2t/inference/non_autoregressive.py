@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.inference.backend import inputs_signature
-from t2t.inference.backend_choice import inference_backend
+from t2t.backends.base import inputs_signature
+from t2t.backends.choice import backend
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.losses import BLOCK
 from t2t.models.base import SequenceModel
@@ -38,7 +38,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = inference_backend().model_function(model, self.search_batch, [inputs_signature(model)])
+        self._compiled = backend().compile(self.search_batch, [inputs_signature(model)], model)
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
@@ -103,7 +103,7 @@ class BatchMaskPredict:
     def __init__(self, model: "TransformerCmlm", settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
         signature = [inputs_signature(model), keras.KerasTensor([], "int32")]
-        self._compiled = inference_backend().model_function(model, self._search, signature)
+        self._compiled = backend().compile(self._search, signature, model)
 
     def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
         """Returns a search with other settings of the same structure, without compiling anything."""

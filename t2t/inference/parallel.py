@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from t2t.backends.choice import backend
 from t2t.files.processor import available_cores
-from t2t.inference.backend_choice import inference_backend
 from t2t.models.base import SequenceModel
 
 MOST_CORES = 4
@@ -50,8 +50,7 @@ class Jobs:
     """
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
-        self._backend = inference_backend()
-        self.devices, self._sharing = self._backend.devices_of(model), sharing
+        self.devices, self._sharing = backend().devices_of(model), sharing
 
     @property
     def searches(self) -> int:
@@ -93,7 +92,7 @@ class Jobs:
             device = free.get()
             with contextlib.ExitStack() as stack:
                 stack.callback(free.put, device)
-                stack.enter_context(self._backend.use_device(device, self.devices[device]))
+                stack.enter_context(backend().use_device(device, self.devices[device]))
                 for item in work(job):
                     found.put(item)
                     if stopped:
@@ -118,7 +117,7 @@ class Jobs:
 
 def cores() -> int:
     """Returns how many batches are searched in parallel on a processor; 1 on an accelerator, which one keeps busy."""
-    return 1 if inference_backend().on_accelerators() else min(MOST_CORES, available_cores())
+    return 1 if backend().on_accelerators() else min(MOST_CORES, available_cores())
 
 
 def use_single_core_ops() -> None:
@@ -128,7 +127,7 @@ def use_single_core_ops() -> None:
     one by one.
     """
     if cores() > 1:
-        inference_backend().use_single_core_ops()
+        backend().use_single_core_ops()
 
 
 def batch_share(ids: int, largest: int, searches: int | None = None) -> int:
@@ -151,6 +150,6 @@ def queues_of(batches: Sequence[Job], searches: int | None = None, most: int | N
         most: batches per queue; None for what suits the devices.
     """
     if most is None:
-        most = GPU_QUEUE if inference_backend().on_accelerators() else CPU_QUEUE
+        most = GPU_QUEUE if backend().on_accelerators() else CPU_QUEUE
     count = max(min(searches or cores(), len(batches)), len(batches) // most)
     return [batches[number::count] for number in range(count)]

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from t2t.backends.cluster import ALONE, Cluster, find_cluster
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.field import check_values, param
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
-from t2t.training.cluster import ALONE, Cluster, find_cluster
 
 TRAIN_AND_EVALUATE, TRAIN_ONLY = "continuous_train_and_eval", "train"
 """Schedules of training."""
@@ -154,7 +154,7 @@ class RunConfig:
         return find_cluster(self.worker_hosts, self.worker_index)
 
     def devices(self, cluster: Cluster = ALONE) -> tuple[int, int, Cluster, int]:
-        """Returns the arguments of `TrainingEngine.devices`."""
+        """Returns the arguments of `Backend.devices`."""
         return self.worker_gpu, self.worker_cpu, cluster, self.weight_shards
 
     def remembered(self) -> dict[str, Any]:

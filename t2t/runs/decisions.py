@@ -18,7 +18,7 @@ from t2t.specs.constants import TRAIN
 from t2t.training.schedules import learning_rate
 
 if TYPE_CHECKING:
-    from t2t.training.workers import Workers
+    from t2t.backends.workers import Workers
 
 SHAPES = 16
 """Default number of batch shapes with XLA; each is compiled before the first update.

@@ -7,6 +7,8 @@ from statistics import fmean
 import keras
 import numpy as np
 
+from t2t.backends.base import policy_of
+from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, length_unit
 from t2t.data.generation.data_folder import data_folder
@@ -29,15 +31,11 @@ from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.training.adapting import adapters_line, build_adapters
 from t2t.training.callbacks.progress import time_line
-from t2t.training.cost import update_cost
-from t2t.training.engine_choice import training_engine
-from t2t.training.freezing import freeze_weights, frozen_line
-from t2t.training.memory import MemoryEstimate, estimate, memory_limit, used_memory
+from t2t.training.cost import MemoryEstimate, estimate, memory_limit, update_cost, used_memory
 from t2t.training.optimizers import build_optimizer
-from t2t.training.precision import policy_of
 from t2t.training.schedules import learning_rate
+from t2t.training.trained_weights import adapters_line, build_adapters, freeze_weights, frozen_line
 from t2t.training.trainer import Trainer
 
 _TIMED, _ENOUGH_SECONDS = 2, 10.0
@@ -251,9 +249,9 @@ def _seconds(run: TrainingRun) -> float:
 
 def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     config = experiment.config
-    hparams = decide_precision(experiment.hparams, training_engine().multiplies_bfloat16())
+    hparams = decide_precision(experiment.hparams, backend().multiplies_bfloat16())
     problems, specs = experiment.problems, nominal_specs(config)
-    devices = training_engine().devices(*config.devices())
+    devices = backend().devices(*config.devices())
     keras.utils.set_random_seed(config.random_seed)
     model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)

@@ -238,6 +238,6 @@ def _model_complaints(translator: Translator) -> list[str]:
 
 def _log_model_decodes(reason: str) -> None:
     prepare_framework()
-    from t2t.inference.backend_choice import inference_backend
+    from t2t.backends.choice import backend
 
-    log.info("--engine=auto: %s decodes: %s", inference_backend().name, reason)
+    log.info("--engine=auto: %s decodes: %s", backend().name, reason)

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from t2t.backends.choice import check_tensorflow
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
@@ -13,7 +14,6 @@ from t2t.files.remote.mirror import fetch
 from t2t.formats.exporter import OTHER_INPUTS, SAVED_MODEL, ExportJob
 from t2t.formats.exporting import SEED, export, make_inputs
 from t2t.formats.parity import Parity
-from t2t.inference.backend_choice import check_tensorflow
 from t2t.inference.rows import max_answers, reads_ids
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator

@@ -228,19 +228,19 @@ def build_model(
         record: of the run.
         hparams: of the run.
         checkpoint: provides the weights.
-        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `TrainingEngine.devices`; None for one device.
+        devices: `worker_gpu`, `worker_cpu` and `weight_shards` for `Backend.devices`; None for one device.
 
     Raises:
         UserError: parts that do not fit together, or more devices than there are.
     """
     import keras
 
+    from t2t.backends.base import FLOAT32
+    from t2t.backends.choice import backend
     from t2t.models.creation import create_model
-    from t2t.training.engine_choice import training_engine
-    from t2t.training.precision import FLOAT32
     from t2t.training.weights import assign_model
 
-    engine = training_engine()
+    engine = backend()
     requested = engine.devices(*devices[:2], weight_shards=devices[2]) if devices else None
     several = requested if requested and len(requested.names) > 1 else None
     keras.utils.set_random_seed(0)
@@ -262,14 +262,14 @@ def adapt_model(model: "SequenceModel", factors: Arrays, scale: float) -> "Adapt
         factors: A and B by path, all of one rank, see `t2t.checkpoints.adapters`.
         scale: s of W + s A B.
     """
+    from t2t.backends.choice import backend
     from t2t.layers.adapters import Adapters
     from t2t.models.adapted import AdaptedModel
-    from t2t.training.engine_choice import training_engine
 
     first = ADAPTER_FACTORS[0]
     adapted = [variable for variable in model.variables if f"{variable.path}/{first}" in factors]
     rank = factors[f"{adapted[0].path}/{first}"].shape[-1]
-    with training_engine().scope_of(model):
+    with backend().scope_of(model):
         adapters = Adapters(model, adapted, rank, scale * rank)
     for variable in adapters.variables:
         variable.assign(factors[variable.path])

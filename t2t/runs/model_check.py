@@ -62,10 +62,10 @@ def check_model(
         UserError: an unknown name; or one of these does not hold, and which.
     """
     load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
-    from t2t.training.engine_choice import training_engine
-    from t2t.training.precision import FLOAT32
+    from t2t.backends.base import FLOAT32
+    from t2t.backends.choice import backend
 
-    training_engine().apply_precision(FLOAT32)
+    backend().apply_precision(FLOAT32)
     model, hparams_set = as_text("model", model), as_text("hparams_set", hparams_set)
     config = RunConfig(model=model, hparams_set=hparams_set, hparams=as_overrides(hparams))
     model_class, values = MODELS.get(model), build_hparams(config)[0].freeze()

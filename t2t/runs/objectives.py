@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from keras import ops
 
+from t2t.backends.update import sampling_seed
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.backend_choice import inference_backend
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.model_engine import build_batch_search
 from t2t.inference.output_constraints import constrains_outputs
 from t2t.inference.parallel import Jobs
 from t2t.metrics import compute, higher_is_better, is_text_metric
@@ -26,7 +27,6 @@ from t2t.search.settings import SAMPLE, SearchSettings
 from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.training.objectives import Features, SampledObjective, TrainingObjective
-from t2t.training.seeds import sampling_seed
 
 log = logging.getLogger("t2t")
 
@@ -124,7 +124,7 @@ class SampledCandidates:
         )
         if problem not in self._searches:
             model = self._model.for_problem(problem)
-            self._searches[problem] = inference_backend().batch_search(model, settings, self._hparams.extra_length)
+            self._searches[problem] = build_batch_search(model, settings, self._hparams.extra_length)
         search = self._searches[problem].with_settings(settings, self._hparams.extra_length)
         start = self._problems[problem].languages.marks().output_start
 

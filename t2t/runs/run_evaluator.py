@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t.backends.workers import Workers
 from t2t.checkpoints.averaging import AVERAGED_BEST, mean_checkpoint
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
@@ -23,10 +24,9 @@ from t2t.runs.evaluation import build_evaluator
 from t2t.runs.trained_problems import TrainedProblem
 from t2t.specs.constants import DEV
 from t2t.specs.mixture import MEAN
-from t2t.training.callbacks.best import BestTracker
+from t2t.training.callbacks.checkpoints import BestTracker
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model
-from t2t.training.workers import Workers
 
 
 class RunEvaluator:
@@ -146,7 +146,7 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
     if mean is not None:
         assign_model(step.model, mean.model)
     try:
-        workers.share(step, (0, {}))
+        workers.share([*step.state_variables, *step.ema], (0, {}))
         figures = evaluator()
     finally:
         assign_model(step.model, own)

@@ -10,6 +10,8 @@ from typing import Any
 
 import keras
 
+from t2t.backends.choice import backend
+from t2t.backends.cluster import ALONE, Cluster
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
@@ -29,20 +31,17 @@ from t2t.runs.objectives import build_objective
 from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
 from t2t.runs.trained_problems import batches_of, build_parts, micro_batches_of, schedule_of
-from t2t.training.adapting import build_adapters
-from t2t.training.callbacks.best import BestTracker
-from t2t.training.callbacks.checkpoints import CheckFinite, SaveCheckpoints
+from t2t.training.callbacks.checkpoints import BestTracker, CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import EstimateTime, ShowProgress
 from t2t.training.callbacks.signals import AgreeToStop, StopOnSignal, StopRequestedError
-from t2t.training.cluster import ALONE, Cluster
-from t2t.training.engine_choice import training_engine
-from t2t.training.freezing import freeze_weights
-from t2t.training.memory import used_memory
+from t2t.training.cost import used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
+from t2t.training.step import UpdateStep
+from t2t.training.trained_weights import build_adapters, freeze_weights
 from t2t.training.trainer import DivergedError, Plan, Trainer
 
 log = logging.getLogger("t2t")
@@ -66,7 +65,7 @@ class TrainingRun:
         self.warm_start: dict[str, Any] = {}
         self.base: AdapterBase | None = None
         experiment.model_class  # noqa: B018 - errors in it are raised before the devices start
-        engine = training_engine()
+        engine = backend()
         self.devices = engine.devices(*self.config.devices(cluster))
         # Workers wait for each other here, and thus until the chief has generated the data.
         self.workers = engine.workers(self.devices, cluster)
@@ -87,7 +86,7 @@ class TrainingRun:
             self._plan_updates()
 
     def _build_model(self) -> None:
-        hparams, engine = self.hparams, training_engine()
+        hparams, engine = self.hparams, backend()
         keras.utils.set_random_seed(self.config.random_seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
@@ -95,7 +94,7 @@ class TrainingRun:
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
-        self.step = engine.update_step(
+        self.step = UpdateStep(
             self.model,
             optimizer,
             self.devices,
@@ -143,7 +142,7 @@ class TrainingRun:
         """
         folder, is_chief = self.config.output_folder, self.workers.is_chief
         # The precision is a setting of the process, which another model may have changed.
-        training_engine().apply_precision(self.hparams.precision)
+        backend().apply_precision(self.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
             run_dir = RunDir(folder, self.record())
             store = CheckpointStore(run_dir.checkpoints_folder)
@@ -179,7 +178,8 @@ class TrainingRun:
     def _open_trainer(self, store: CheckpointStore, stack: contextlib.ExitStack) -> Trainer:
         """Restores or starts the run on all workers, and prefetches its batches until `stack` is closed."""
         with self.devices.scope():
-            update, data_state = self.workers.share(self.step, self._begin(store) if self.workers.is_chief else (0, {}))
+            begin = self._begin(store) if self.workers.is_chief else (0, {})
+            update, data_state = self.workers.share([*self.step.state_variables, *self.step.ema], begin)
         if data_state:
             self.batches.seek(data_state)
         data_state = self.batches.state()

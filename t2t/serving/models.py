@@ -550,9 +550,9 @@ def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[Non
     """Returns a context that runs operations on a device; without a name it does nothing, as there is only one."""
     if not name:
         return contextlib.nullcontext()
-    from t2t.inference.backend_choice import inference_backend
+    from t2t.backends.choice import backend
 
-    return inference_backend().use_device(number, name)
+    return backend().use_device(number, name)
 
 
 def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any], most_rows: int) -> SearchSettings:

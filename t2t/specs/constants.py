@@ -17,6 +17,9 @@ INPUTS, TARGETS = "inputs", "targets"
 POSITIONS = {INPUTS: "inputs_positions", TARGETS: "targets_positions"}
 """Features of packed batches: position of each id in its own example, (B, L) int32, 0 at the first and at padding."""
 
+CANDIDATES = "candidates"
+"""Feature of batches with sampled outputs: several for each example, (B, C, T)."""
+
 DEFAULT_DATA_DIR = "~/t2t_data"
 DEFAULT_TRAIN_DIR = "~/t2t_train"
 

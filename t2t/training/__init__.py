@@ -1,1 +1,6 @@
-"""Training: updates, the callbacks that run every n updates, and the engines and devices that compute."""
+"""Training on any backend: begin in `trainer.py`, the loop.
+
+An update is in `step.py`, what it minimizes in `objectives.py` and `sampled_objectives.py`, its rates and rules in
+`schedules.py` and `optimizers.py`; which weights are trained in `trained_weights.py`, what checkpoints hold of them in
+`weights.py`; what happens every n updates in `callbacks/`.
+"""

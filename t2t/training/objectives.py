@@ -8,38 +8,26 @@ Legend: B batch or sentences, C candidates of each: the target, then K samples; 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from t2t.backends.update import BatchLoss, Features
 from t2t.hparams.groups import ObjectiveHParams
 from t2t.layers.dropout import GivenSeed
 from t2t.layers.losses import token_weights
 from t2t.layers.mode import Costed, without_costs
 from t2t.models.base import SequenceModel
 from t2t.registry import register_objective
-from t2t.specs.constants import PAD_ID, TARGETS
-
-Features = dict[str, Any]
+from t2t.specs.constants import CANDIDATES, PAD_ID, TARGETS
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
 """(batches, update, problem) -> for each batch, its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
 
 NO_CANDIDATE = -1e9
 """Replaces the log-probability of an empty candidate; finite, since a row of padding has only empty candidates."""
-
-
-class BatchLoss(NamedTuple):
-    """The loss of one batch: sums, to be divided by the tokens of the whole update."""
-
-    minimized: Any
-    """() float32: the sum to differentiate."""
-    loss_sum: Any
-    """() float32: the reported loss, summed over tokens, in nats."""
-    tokens: Any
-    """() float32: number of target tokens (or examples)."""
 
 
 class TrainingObjective:
@@ -122,7 +110,7 @@ class SampledObjective(TrainingObjective):
     The reported loss is the negative log-likelihood of the targets.
     """
 
-    CANDIDATES, REWARDS = "candidates", "rewards"
+    CANDIDATES, REWARDS = CANDIDATES, "rewards"
     samples_outputs = True
     draw: Draw
     """Samples with the current weights; set by the run."""

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import OPTIMIZERS, register_optimizer
 from t2t.registry.overrides import PluginError, described, plugin_errors
-from t2t.training.engine_choice import training_engine
 
 _OF_THE_STEP = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "gradient_accumulation_steps")
 """Options of Keras's optimizers without effect: updates are clipped, decayed and averaged by the step, see hparams."""
@@ -41,7 +41,7 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
 @register_optimizer
 def adam(hparams: OptimizerHParams, **common: Any) -> keras.optimizers.Optimizer:
     """Adam (Kingma and Ba 2015)."""
-    return training_engine().adam(**common, **_betas(hparams))
+    return backend().adam(**common, **_betas(hparams))
 
 
 @register_optimizer

@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t.backends.choice import backend
+from t2t.backends.update import MINIMUM_SCALE
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.callbacks.checks import checked_callbacks
-from t2t.training.engine_choice import training_engine
-from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
 
 log = logging.getLogger("t2t")
@@ -107,7 +107,7 @@ class Trainer:
         if self.step.xla:
             self.step.compile(updates, problem)
         for batch, update in zip(batches, updates, strict=True):
-            with _memory_errors(batch), training_engine().compile_errors(self.step.xla, batch):
+            with _memory_errors(batch), backend().compile_errors(self.step.xla, batch):
                 self.step.warm_up(update, problem)
 
     def time_update(self) -> float:
@@ -117,7 +117,7 @@ class Trainer:
         """
         micro_batches, update = self._draw()[0], self.update + 1
         some, rate, problem = micro_batches[:2], self.plan.rate(update), self.plan.problem_of(update)
-        with _memory_errors(some[0][0]), training_engine().compile_errors(self.step.xla, some[0][0]):
+        with _memory_errors(some[0][0]), backend().compile_errors(self.step.xla, some[0][0]):
             self.step.warm_up(some, problem)
             began = self._clock()
             float(self.step(some, update, rate, problem).loss_sum)  # waits for the device
@@ -207,7 +207,7 @@ class Trainer:
         micro_batches, state = self._draw()
         self.update += 1
         first = micro_batches[0][0]
-        with _memory_errors(first), training_engine().compile_errors(self.step.xla, first):
+        with _memory_errors(first), backend().compile_errors(self.step.xla, first):
             rate, problem = self.plan.rate(self.update), self.plan.problem_of(self.update)
             stats = self.step(micro_batches, self.update, rate, problem, self.asks_to_stop)
         self.data_state = state

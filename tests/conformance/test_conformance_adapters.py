@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.tensorflow.update import LocalGradient
+from t2t.backends.update import LossFunction
 from t2t.checkpoints.adapters import merge_adapters
 from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import MODELS
-from t2t.training.adapting import build_adapters
 from t2t.training.objectives import TrainingObjective
-from t2t.training.tensorflow.local_gradient import LocalGradient
+from t2t.training.trained_weights import build_adapters
 from t2t.training.weights import assign_model
 from tests.builders import randomise, shapes_alone
 from tests.conformance.model_cases import spec_of
@@ -37,7 +38,7 @@ def build(name):
 
 def gradient_function(model, features, adapters=None):
     """Returns a function that returns the summed loss of a batch and its gradients, keyed by trained path."""
-    gradient = LocalGradient(model, TrainingObjective(), adapters=adapters)
+    gradient = LocalGradient(LossFunction(model, TrainingObjective().loss, adapters))
     trained = adapters.variables if adapters else model.trainable_variables
     variables = [v.value for v in (*trained, *model.non_trainable_variables)]
     gradient.trace("", variables, features)

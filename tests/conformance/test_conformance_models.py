@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.tensorflow.update import LocalGradient
+from t2t.backends.update import LossFunction
 from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
+from t2t.inference import growing_search
 from t2t.inference.batch_search import concat_batches
-from t2t.inference.tensorflow import batch_search
 from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.search.settings import SearchSettings
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.objectives import TrainingObjective
-from t2t.training.tensorflow.local_gradient import LocalGradient
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, shapes_alone, total_loss
 from tests.conformance.model_cases import CACHES, data_of, features_of, is_of_texts, kind_cases, text_cases
@@ -59,7 +60,7 @@ def test_random_weights_begin_with_different_values(fresh):
 def gradient_of(model, features, *, xla):
     """Gradient, summed loss and number of targets of a batch, as training computes them, with dropout."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
-    gradient = LocalGradient(model, TrainingObjective(), xla=xla)
+    gradient = LocalGradient(LossFunction(model, TrainingObjective().loss), xla=xla)
     variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
     gradient.trace("", variables, features)
 
@@ -249,8 +250,8 @@ def test_cached_decoding_has_the_logits_and_the_attention_of_the_full_forward_pa
     "case", [*text_cases(autoregressive=True, variants=CACHES, quick={**COMPILED, "lstm_seq2seq": ()})], indirect=True
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
-    monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
-    search = batch_search.TensorFlowBatchSearch(model, SearchSettings(beam_size=2, only_best=False), extra_length=4)
+    monkeypatch.setattr(growing_search, "TOKENS_PER_CALL", 3)
+    search = growing_search.GrowingSearch(model, SearchSettings(beam_size=2, only_best=False), extra_length=4)
     read = features_of(model)["inputs" if model.spec.inputs else "targets"]
     rows = [[read[row, : (read[row] != 0).sum()]] for row in range(3)]
 

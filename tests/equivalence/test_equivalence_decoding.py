@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.tensorflow.devices import build_strategy
+from t2t.backends.tensorflow.functions import TensorFlowFunction, copies_of, devices_of, use_device
 from t2t.inference.evaluator import Evaluator
-from t2t.inference.tensorflow.devices import TensorFlowFunction, copies_of, devices_of, use_device
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.constants import EOS_ID
-from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import batch, numpy, padded, rows, tiny_transformer
 from tests.letters import letters, letters_alone, moods, translator_of
 from tests.models import check_steps_of_beams, stepwise
@@ -153,7 +153,7 @@ def test_what_is_traced_on_one_device_runs_on_that_of_its_caller():
     model = translator_on(DEVICES, letters()).model
     names = devices_of(model)
     with use_device(1, names[1]):
-        double = TensorFlowFunction(model, lambda x_B: 2.0 * x_B, [tf.TensorSpec([None])])
+        double = TensorFlowFunction(lambda x_B: 2.0 * x_B, [tf.TensorSpec([None])], model)
     for number, name in enumerate(names):
         with use_device(number, name):
             assert double(tf.constant([1.0])).device == name
@@ -177,7 +177,7 @@ def test_a_device_reads_its_own_copy_of_the_weights():
     number = next(i for i, variable in enumerate(model.variables) if variable is kernel)
     for value, copies in enumerate(copies_of(model), start=1):
         copies[number].assign(tf.fill(copies[number].shape, float(value)))
-    read = TensorFlowFunction(model, lambda x: tf.reduce_max(kernel) * x, [tf.TensorSpec([], tf.float32)])
+    read = TensorFlowFunction(lambda x: tf.reduce_max(kernel) * x, [tf.TensorSpec([], tf.float32)], model)
     for device, name in enumerate(devices_of(model)):
         with use_device(device, name):
             found = read(tf.constant(1.0))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from t2t import registry
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
@@ -20,8 +21,8 @@ from t2t.models.transformer_moe import TransformerMoe
 from t2t.runs.objectives import SampledCandidates
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.encoder import LanguageMarks
-from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, batch_of, random_pairs, randomise, tiny_hparams, tokens_spec, total_loss
 from tests.equivalence.identity import arrays_of, differing
@@ -150,13 +151,13 @@ class Words:
 
 def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
     """Returns the training step of a random Transformer of one layer."""
-    devices = training_engine().devices(worker_cpu=replicas)
+    devices = backend().devices(worker_cpu=replicas)
     with devices.scope():
         model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
         optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
     objective = registry.OBJECTIVES.get(hparams.objective)(hparams)
     objective.draw = SampledCandidates(model, {"": Words()}, hparams, run_seed=5)
-    return training_engine().update_step(model, optimizer, devices, objective=objective)
+    return UpdateStep(model, optimizer, devices, objective=objective)
 
 
 PAIRS = random_pairs((5, 3, 7, 2), (4, 6, 2, 5))

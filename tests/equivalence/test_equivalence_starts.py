@@ -19,7 +19,7 @@ from t2t.runs.data import encoders_of
 from t2t.runs.describing import describe
 from t2t.runs.evaluation import decode_and_score
 from t2t.runs.starting import warm_start
-from t2t.training.freezing import freeze_weights
+from t2t.training.trained_weights import freeze_weights
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import edited, tiny_transformer
 from tests.equivalence.identity import assert_same

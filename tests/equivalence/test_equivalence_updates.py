@@ -10,11 +10,12 @@ import keras
 import numpy as np
 import pytest
 
+from t2t.backends.choice import backend
+from t2t.backends.update import INITIAL_SCALE
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
-from t2t.training.engine_choice import training_engine
-from t2t.training.loss_scale import INITIAL_SCALE
 from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
 from tests.builders import batch, batch_of, copies, random_pairs, tiny_transformer, tokens_spec
 from tests.equivalence.identity import arrays_of
 from tests.slopes import slope_step, slopes, step_of, weights
@@ -214,12 +215,12 @@ def test_a_fresh_transformer_loses_no_update_to_float16():
     hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)
     found = {}
     for dtype in ("float32", "mixed_float16"):
-        devices = training_engine().devices(worker_cpu=1)
+        devices = backend().devices(worker_cpu=1)
         keras.utils.set_random_seed(7)
         with devices.scope():
             model = Transformer(hparams, tokens_spec(500, 500), dtype=dtype)
             optimizer = build_optimizer(hparams)
-        step = training_engine().update_step(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
+        step = UpdateStep(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
         stats = [step([[big]], update, 1e-3) for update in (1, 2, 3)]
         assert [bool(one.finite) for one in stats] == [True] * 3
         assert step.skipped(3) == 0

@@ -43,7 +43,7 @@ def test_the_job_of_kubernetes_starts_the_trainer():
 STAND_IN = """
 import importlib, sys
 from t2t.cli.common import parse
-from t2t.training.cluster import find_cluster
+from t2t.backends.cluster import find_cluster
 
 name, *flags = sys.argv[1:]
 values = parse(importlib.import_module(f"t2t.cli.{name}").build_flags(), [name, *flags], "")

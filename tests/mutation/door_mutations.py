@@ -1,4 +1,4 @@
-"""Mutations of floor 7: the commands, the service, the page, exports, runs, the functions for Python."""
+"""Mutations of floor 8: the commands, the service, the page, exports, runs, the functions for Python."""
 
 from tests.mutation.mutation import mutations
 

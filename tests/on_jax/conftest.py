@@ -33,7 +33,7 @@ import jax  # noqa: E402
 
 # The number of devices can be set only before JAX starts, that is, before the first operation of any test.
 jax.config.update("jax_num_cpu_devices", 8)
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.training.jax.devices
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # see t2t.backends.jax.devices
 # Optimizing programs costs more than running them a few times.
 jax.config.update("jax_disable_most_optimizations", True)
 

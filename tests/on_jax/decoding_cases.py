@@ -7,10 +7,9 @@ import numpy as np
 from keras import ops
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.backend_choice import inference_backend
 from t2t.inference.engine import DecodeRequest
 from t2t.inference.evaluator import Evaluator
-from t2t.inference.model_engine import ModelEngine
+from t2t.inference.model_engine import ModelEngine, build_batch_search
 from t2t.inference.search_steps import beam_tree, partial_outputs
 from t2t.inference.shortlist import Shortlist
 from t2t.models.classics.rctm import Rctm2
@@ -80,7 +79,7 @@ def tiny(**changes):
 
 def searched(model, settings, prefix):
     """Ids and scores of one batch whose outputs all begin with a prefix."""
-    search = inference_backend().batch_search(model, settings, HPARAMS.extra_length)
+    search = build_batch_search(model, settings, HPARAMS.extra_length)
     result = search.search_batch(padded(SOURCES), np.arange(len(SOURCES), dtype=np.int32), prefix=prefix)
     found = {name: ops.convert_to_numpy(value) for name, value in result._asdict().items()}
     return found | {"ids": found["ids"][:, :, : found["lengths"].max()]}

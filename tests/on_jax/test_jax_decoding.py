@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import t2t
-from t2t.inference.backend_choice import check_tensorflow
-from t2t.inference.jax.backend import JaxBackend
+from t2t.backends.choice import check_tensorflow
+from t2t.backends.jax.backend import JaxBackend
 from t2t.search.settings import SearchSettings
 from tests.errors import refused
 from tests.on_jax.decoding_cases import CASES, MANY, SOURCES, TERMS, constrained, decoded, tiny

@@ -12,11 +12,12 @@ import jax
 import numpy as np
 import pytest
 
+from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder
-from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
 from tests.builders import batch, randomise
 from tests.errors import refused
 from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
@@ -47,7 +48,7 @@ def test_eight_devices_give_what_one_gives():
 def test_a_replica_of_four_devices_gives_what_one_gives_and_each_has_a_quarter_of_its_weights():
     rules = {"replicas": 2, "micro_batches": 2, "clip_grad_norm": 1.0, "ema_decay": 0.9, "rate": 3e-3, "updates": 3}
     check_close(trained(transformer, shards=4, **rules), trained(transformer, **rules))
-    devices = training_engine().devices(worker_cpu=8, weight_shards=4)
+    devices = backend().devices(worker_cpu=8, weight_shards=4)
     for shape, part in (((8, 24), (8, 6)), ((24, 8), (6, 8)), ((8, 8), (8, 2)), ((8, 3), (2, 3)), ((3, 5), (3, 5))):
         value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         own = devices.own_copies(devices.copy_to_all(value))
@@ -86,7 +87,7 @@ def test_a_run_goes_on_with_its_weights_split(tmp_path, monkeypatch):
 
 def test_shards_divide_the_devices():
     with refused("--weight_shards=3:", 8):
-        training_engine().devices(worker_cpu=8, weight_shards=3)
+        backend().devices(worker_cpu=8, weight_shards=3)
 
 
 def test_programs_of_training_are_kept_unless_the_user_has_said_where():
@@ -94,18 +95,16 @@ def test_programs_of_training_are_kept_unless_the_user_has_said_where():
     try:
         for asked, found in ((None, str(programs_folder())), ("", ""), ("/elsewhere", "/elsewhere")):
             jax.config.update("jax_compilation_cache_dir", asked)
-            training_engine.__wrapped__()
+            backend.__wrapped__()
             assert jax.config.jax_compilation_cache_dir == found
     finally:
         jax.config.update("jax_compilation_cache_dir", said)
 
 
 def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
-    engine = training_engine()
+    engine = backend()
     model = randomise(transformer())
-    step = engine.update_step(
-        model, build_optimizer(OptimizerHParams(optimizer="adam")), engine.devices(), ema_decay=0.9
-    )
+    step = UpdateStep(model, build_optimizer(OptimizerHParams(optimizer="adam")), engine.devices(), ema_decay=0.9)
     state = lambda: [np.asarray(v) for v in (*model.variables, *step.optimizer.variables, *step.ema)]  # noqa: E731
     before = state()
     step.warm_up([[batch()]])
@@ -123,10 +122,10 @@ def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
 )
 def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches, programs):
     """For two shapes of batches."""
-    engine, replicas = training_engine(), 2
+    engine, replicas = backend(), 2
     with (devices := engine.devices(worker_cpu=replicas)).scope():
         model, optimizer = randomise(transformer()), build_optimizer(OptimizerHParams(optimizer="adam"))
-    step = engine.update_step(model, optimizer, devices)
+    step = UpdateStep(model, optimizer, devices)
     updates = [[[batch(0, (length,), (length,))] * replicas] * micro_batches for length in (3, 12)]
     compiled = Counter()
 

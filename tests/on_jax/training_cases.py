@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.adapters import Adapters
 from t2t.models.classics.neural_gpu import NeuralGpu
@@ -14,8 +15,8 @@ from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import POSITIONS
 from t2t.specs.features import ProblemSpec
-from t2t.training.engine_choice import training_engine
 from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
 from t2t.training.weights import model_arrays, optimizer_arrays
 from tests.builders import batch, padded, randomise, tiny_hparams, tokens_spec
 
@@ -46,7 +47,7 @@ def trained(
 ):  # fmt: skip
     """Returns weights, optimizer slots and figures after some updates, by default on batches of changing shapes."""
     examples = examples or _batch
-    engine = training_engine()
+    engine = backend()
     devices = engine.devices(worker_cpu=replicas * shards, weight_shards=shards)
     with devices.scope():
         model = randomise(build_model(), 4)
@@ -54,7 +55,7 @@ def trained(
         for number, variable in enumerate(adapters.variables if adapters else ()):
             variable.assign(np.random.default_rng(number).normal(0, 0.3, variable.shape))
         rule = build_optimizer(OptimizerHParams(optimizer=optimizer))
-    step = engine.update_step(model, rule, devices, adapters=adapters, **rules)
+    step = UpdateStep(model, rule, devices, adapters=adapters, **rules)
     stats = []
     for update in range(1, updates + 1):
         parts = iter(range(100))

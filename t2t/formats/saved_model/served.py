@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from t2t.backends.base import inputs_signature
 from t2t.errors import UserError
 from t2t.formats.saved_model.vocabularies import cleaned, graph_vocabulary, is_blank, single_spaced
 from t2t.inference.model_engine import build_search
 from t2t.inference.output_constraints import constrains_outputs, constraints_of
 from t2t.inference.rows import max_sequence_ids, reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.problems.base import Problem, feature_of
 from t2t.search.automata import TreeAutomaton, first_states

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t.backends.base import inputs_signature
 from t2t.errors import UserError
 from t2t.formats.exporter import Export, ExportJob, Trial
 from t2t.formats.exporting import example_shape, example_text, make_outputs
@@ -37,7 +38,6 @@ from t2t.formats.saved_model.served import (
     Served,
 )
 from t2t.inference.rows import Row, max_sequence_ids, padded, reads_ids
-from t2t.inference.tensorflow.search_signatures import inputs_signature
 from t2t.inference.translator import Translator
 from t2t.search.result import exists
 from t2t.specs.constants import TARGETS
@@ -119,7 +119,7 @@ TensorFlow Serving takes the folder as it is, as a version below a model's folde
         model = self.translator.model
         if reads_ids(model):
             return f"text=tf.constant([{example_text(self.translator)!r}])"
-        return f"inputs=tf.zeros({[1, *example_shape(model)]}, tf.{inputs_signature(model).dtype.name})"
+        return f"inputs=tf.zeros({[1, *example_shape(model)]}, tf.{inputs_signature(model).dtype})"
 
 
 BATCH = 32

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from t2t.training.callbacks.best import BestTracker
+from t2t.training.callbacks.checkpoints import BestTracker
 from t2t.training.callbacks.signals import StopRequestedError
 from t2t.training.trainer import Trainer
 from t2t.training.weights import evaluated_weights

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import keras
 
-from t2t.training.engine_choice import training_engine
+from t2t.backends.choice import backend
 
 
 class LogMetrics(keras.callbacks.Callback):
@@ -17,7 +17,7 @@ class LogMetrics(keras.callbacks.Callback):
     def __init__(self, append: Callable[[int, dict[str, float]], None], events_folder: Path):
         super().__init__()
         self._append, self._update = append, 0
-        self._events = training_engine().event_writer(Path(events_folder))
+        self._events = backend().event_writer(Path(events_folder))
 
     def on_train_batch_end(self, batch, logs=None):
         """Writes the figures that the trainer reports."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
+from t2t.backends.workers import Workers
 from t2t.training.trainer import Trainer
-from t2t.training.workers import Workers
 
 
 class StopRequestedError(Exception):

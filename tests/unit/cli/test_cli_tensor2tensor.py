@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from t2t.backends.cluster import find_cluster
 from t2t.cli import bleu, datagen, decoder, distill, exporter, insight, make_tf_configs, query_server, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
@@ -15,7 +16,6 @@ from t2t.cli.pairs import steps_as_they_appear
 from t2t.cli.tensor2tensor import REFUSED, RUN_FLAGS, SCHEDULES, SYNONYMS, check_schedule
 from t2t.runs.names import get_hparams, select_names
 from t2t.runs.run_checks import override_decoding
-from t2t.training.cluster import find_cluster
 from tests.errors import refused
 from tests.in_process import call, check_refused, refusal
 from tests.waiting import LIMIT_S, join_all, start_thread

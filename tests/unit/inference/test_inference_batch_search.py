@@ -13,12 +13,11 @@ from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.engine import MOST_SEARCHES
+from t2t.inference.growing_search import BatchQueue, GrowingSearch
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.rows import batches_of
 from t2t.inference.search_steps import beam_tree
 from t2t.inference.shortlist import Shortlist
-from t2t.inference.tensorflow.batch_queue import BatchQueue
-from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.models.ensemble import Ensemble
 from t2t.models.transformer import Transformer
 from t2t.registry import MODELS
@@ -50,7 +49,7 @@ def model():
     return model
 
 
-class NotingSearch(TensorFlowBatchSearch):
+class NotingSearch(GrowingSearch):
     """Notes the tokens and sentences of each batch when it goes on."""
 
     def __init__(self, *given):
@@ -233,7 +232,7 @@ def build(name="transformer"):
 @functools.cache
 def search_of(settings, shortlist, model="transformer"):
     """Returns a search, compiled once."""
-    return TensorFlowBatchSearch(build(model), SEARCHES[settings], EXTRA, SHORTLISTS[shortlist])
+    return GrowingSearch(build(model), SEARCHES[settings], EXTRA, SHORTLISTS[shortlist])
 
 
 def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):

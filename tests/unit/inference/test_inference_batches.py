@@ -8,16 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
+from t2t.backends.tensorflow.devices import build_strategy
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_search import SearchBatch
-from t2t.inference.jax.sizes import padded_edges, padded_length, padded_rows, padded_states
+from t2t.inference.growing_search import BatchQueue, min_active_size, select_active
 from t2t.inference.parallel import CPU_QUEUE, GPU_QUEUE, Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
-from t2t.inference.tensorflow.batch_queue import BatchQueue
-from t2t.inference.tensorflow.batch_search import min_active_size, select_active
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
-from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import tiny_transformer
 from tests.waiting import LIMIT_S, join_all, start_thread
 

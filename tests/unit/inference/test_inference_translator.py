@@ -12,12 +12,12 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
+from t2t.inference.growing_search import GrowingSearch
 from t2t.inference.hypothesis import NOTHING
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.parallel import cores
 from t2t.inference.rows import cut_rows
 from t2t.inference.search_steps import partial_outputs
-from t2t.inference.tensorflow.batch_search import TensorFlowBatchSearch
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -442,7 +442,7 @@ def test_the_fingerprint_is_that_of_weights_and_words(translator, continuer):
 def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(translator):
     starts = []
 
-    class Noting(TensorFlowBatchSearch):
+    class Noting(GrowingSearch):
         def start(self, indices_B, ids_BS, *given):
             starts.append(ids_BS.shape)
             return super().start(indices_B, ids_BS, *given)

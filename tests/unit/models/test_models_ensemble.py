@@ -8,6 +8,7 @@ import functools
 import numpy as np
 import pytest
 
+from t2t.backends.tensorflow.devices import build_strategy
 from t2t.checkpoints.adapters import merge_adapters
 from t2t.hparams.lstm import LstmAttentionHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
@@ -19,7 +20,6 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.runs.loading import adapt_model
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
-from t2t.training.tensorflow.distribute import build_strategy
 from tests.builders import numpy, padded, randomise, tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, moods, translator_of

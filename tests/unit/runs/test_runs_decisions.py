@@ -4,6 +4,9 @@ import types
 
 import pytest
 
+from t2t.backends.cluster import Cluster
+from t2t.backends.tensorflow.backend import multiplies_bfloat16
+from t2t.backends.workers import Workers
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -17,9 +20,6 @@ from t2t.runs.decisions import MULTIPLE, SHAPES, compilation_line, decide, recor
 from t2t.runs.experiment import Experiment
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.training.cluster import Cluster
-from t2t.training.tensorflow.engine import multiplies_bfloat16
-from t2t.training.workers import Workers
 from tests.errors import refused
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)

@@ -8,10 +8,10 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 
-from t2t.inference.tensorflow import devices
+from t2t.backends.tensorflow import functions
+from t2t.backends.tensorflow.devices import build_strategy
 from t2t.serving.models import WARM_UP_LENGTHS, Batcher, BatchLimits, FullError, ServedModel
 from t2t.serving.requests import Query
-from t2t.training.tensorflow.distribute import build_strategy
 from tests.errors import refused
 from tests.letters import TEXTS, letters, letters_alone, translator_of
 from tests.unit.serving.conftest import various
@@ -64,7 +64,7 @@ class Together(ServedModel):
     """A model that answers two batches at a time, and notes the devices."""
 
     def answer(self, questions):
-        self.used.append(devices._current.get())
+        self.used.append(functions._current.get())
         self.both_are_here.wait()
         return super().answer(questions)
 

@@ -10,19 +10,18 @@ import keras
 import numpy as np
 import pytest
 
+from t2t.backends.workers import WorkerLostError
 from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.runs.training import TrainingRun
-from t2t.training.callbacks.best import BestTracker
-from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.checkpoints import BestTracker, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import EstimateTime, ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.trainer import DivergedError
-from t2t.training.workers import WorkerLostError
 from tests.errors import refused
 from tests.unit.training.training_fakes import Step, Weight, trainer
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.tensorflow.update import LocalGradient
+from t2t.backends.update import LossFunction
 from t2t.hparams.groups import ObjectiveHParams
 from t2t.layers.mode import Costed
 from t2t.training.objectives import ExpectedReward, Likelihood, MinimumRisk, SampledObjective
-from t2t.training.tensorflow.local_gradient import LocalGradient
 from tests.builders import batch, numpy, padded, tiny_transformer, tokens_spec, total_loss
 
 # === Scheduled sampling: how often predictions are read, and which ===
@@ -180,7 +181,7 @@ def model_and_features(dropout=0.2):
 def gradient_of(model, objective, features):
     """The gradient of a prepared batch as training computes it, (P,), and the loss and tokens that are reported."""
     features = {name: tf.constant(array) for name, array in features.items()}
-    gradient = LocalGradient(model, objective)
+    gradient = LocalGradient(LossFunction(model, objective.loss))
     variables = [v.value for v in model.trainable_variables]
     gradient.trace("", variables, features)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.choice import backend
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
@@ -14,8 +15,7 @@ from t2t.registry import OPTIMIZERS, SCHEDULES
 from t2t.registry.overrides import PluginError
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
-from t2t.training.tensorflow.distribute import build_strategy
-from t2t.training.tensorflow.step import TensorFlowStep
+from t2t.training.step import UpdateStep
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays, slots_of_weights
 from tests.builders import tiny_hparams, tokens_spec
 from tests.errors import refused
@@ -41,11 +41,11 @@ class Given(keras.Model):
 
 
 def step_of(build_model, ema_decay=0.0, **values):
-    strategy, hparams = build_strategy(worker_cpu=1), OptimizerHParams(**values)
-    with strategy.scope():
+    devices, hparams = backend().devices(worker_cpu=1), OptimizerHParams(**values)
+    with devices.scope():
         model = build_model()
         optimizer = build_optimizer(hparams)
-    return TensorFlowStep(model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
+    return UpdateStep(model, optimizer, devices, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
 
 
 def batch_of(gradient):

@@ -10,22 +10,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.choice import backend
+from t2t.backends.tensorflow.backend import apply_precision, xla_errors
+from t2t.backends.tensorflow.devices import build_strategy
+from t2t.backends.tensorflow.functions import ReplicaFunction
+from t2t.backends.update import GROWTH_INTERVAL, INITIAL_SCALE, LossScale, dropout_seed
 from t2t.errors import MachineError
 from t2t.hparams.groups import OptimizerHParams, TrainHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
-from t2t.training import loss_scale
-from t2t.training.cost import UpdateCost, update_cost
-from t2t.training.engine_choice import training_engine
-from t2t.training.loss_scale import LossScale
-from t2t.training.memory import estimate, memory_limit, peak_memory, used_memory
+from t2t.training.cost import UpdateCost, estimate, memory_limit, peak_memory, update_cost, used_memory
 from t2t.training.optimizers import build_optimizer
-from t2t.training.seeds import dropout_seed
-from t2t.training.tensorflow.distribute import build_strategy
-from t2t.training.tensorflow.engine import apply_precision, xla_errors
-from t2t.training.tensorflow.replica_function import ReplicaFunction
-from t2t.training.tensorflow.step import TensorFlowStep
+from t2t.training.step import UpdateStep
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
 from tests.builders import batch, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
@@ -69,7 +66,7 @@ def test_scale_halves_doubles_and_never_falls_below_one_nor_moves_in_a_rehearsal
     for _ in range(20):
         scale.update(tf.constant(False))
     assert float(scale.value()) == 1.0
-    assert (loss_scale.INITIAL_SCALE, loss_scale.GROWTH_INTERVAL) == (32768.0, 2000), "as published"
+    assert (INITIAL_SCALE, GROWTH_INTERVAL) == (32768.0, 2000), "as published"
 
 
 # === Strategies ===
@@ -90,7 +87,7 @@ def test_more_devices_than_there_are_or_weights_in_parts():
     with refused("--worker_cpu=3", 2):
         build_strategy(worker_cpu=3)
     with refused("--weight_shards=2", "TensorFlow"):
-        training_engine().devices(worker_cpu=2, weight_shards=2)
+        backend().devices(worker_cpu=2, weight_shards=2)
 
 
 # === Weights ===
@@ -99,11 +96,11 @@ def test_more_devices_than_there_are_or_weights_in_parts():
 @pytest.fixture(scope="module")
 def step():
     """A step with all kinds of state, which every test sets anew."""
-    strategy = build_strategy(worker_cpu=1)
-    with strategy.scope():
+    devices = backend().devices(worker_cpu=1)
+    with devices.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
         optimizer = build_optimizer(OptimizerHParams())
-    return TensorFlowStep(model, optimizer, strategy, ema_decay=0.9, scale_loss=True)
+    return UpdateStep(model, optimizer, devices, ema_decay=0.9, scale_loss=True)
 
 
 def changed(arrays):
@@ -187,7 +184,7 @@ def test_the_memory_of_a_container_is_that_of_its_control_group(name, path, limi
 
 def test_memory_that_a_device_does_not_tell_is_none():
     devices = types.SimpleNamespace(names=["CPU:0"], are_gpus=True)
-    assert training_engine().device_memory("CPU:0")[0] == 0
+    assert backend().device_memory("CPU:0")[0] == 0
     assert "CPU:0" in used_memory(devices)
 
 
@@ -255,11 +252,11 @@ PER_REPLICA = 150
 @functools.cache
 def step_of(replicas):
     """Returns a step that has traced an update; its encoder is frozen."""
-    strategy = build_strategy(worker_cpu=replicas)
-    with strategy.scope():
+    devices = backend().devices(worker_cpu=replicas)
+    with devices.scope():
         model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
         model.encoder.trainable = False
-        step = TensorFlowStep(model, build_optimizer(OptimizerHParams()), strategy)
+        step = UpdateStep(model, build_optimizer(OptimizerHParams()), devices)
     ids = np.ones((2, 3), np.int32)
     step.warm_up([[{"inputs": ids, "targets": ids}] * replicas])
     return step
@@ -267,7 +264,7 @@ def step_of(replicas):
 
 def graph_of(replicas):
     """Returns the graph of an update."""
-    (update,) = step_of(replicas)._compiled.values()
+    (update,) = step_of(replicas)._update._compiled.values()
     return update.get_concrete_function().graph
 
 
@@ -290,7 +287,8 @@ def test_what_one_replica_alone_has_is_refused():
 def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     """Not even a frozen weight: all replicas would use that of the first one."""
     step = step_of(2)
-    functions = [*step._gradient._functions.values(), *step._update._functions.values()]
+    update = step._update
+    functions = [*update._gradient._functions.values(), *update._update._functions.values()]
     assert step.model.non_trainable_variables
     assert len(functions) == 2
     assert [held for function in functions for held in function.traced.captured_inputs] == []

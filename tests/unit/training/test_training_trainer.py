@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import ArgumentError, MachineError
-from t2t.training.callbacks.best import BestTracker
+from t2t.training.callbacks.checkpoints import BestTracker
 from t2t.training.callbacks.checks import checked_callbacks
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate

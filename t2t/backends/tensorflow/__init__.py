@@ -1,0 +1,1 @@
+"""TensorFlow as a backend; start reading at `backend.py`."""

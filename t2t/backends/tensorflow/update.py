@@ -1,0 +1,330 @@
+"""An update under a `tf.distribute.Strategy`, see `t2t.backends.update`.
+
+Legend: P numbers in all weights together, Q in all statistics together; a gradient is one vector until it is applied.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t.backends.tensorflow.devices import StrategyDevices
+from t2t.backends.tensorflow.functions import ReplicaFunction
+from t2t.backends.tensorflow.weights import StatisticsUpdate, WeightUpdate
+from t2t.backends.update import (
+    Features,
+    LossFunction,
+    LossScale,
+    Update,
+    UpdateRules,
+    UpdateStats,
+    dropout_seed,
+    noise_seed,
+    updates_done,
+)
+from t2t.specs.constants import TARGETS
+
+Tensors = dict[str, tf.Tensor]
+
+
+class TensorFlowUpdate(Update):
+    """Computes and applies updates under a strategy.
+
+    Args:
+        loss: of a model that was built under the strategy's scope.
+        optimizer: made under the strategy's scope.
+        devices: with a MirroredStrategy, or a MultiWorkerMirroredStrategy.
+        rules: how to compute updates.
+    """
+
+    def __init__(
+        self,
+        loss: LossFunction,
+        optimizer: keras.optimizers.Optimizer,
+        devices: StrategyDevices,
+        rules: UpdateRules,
+    ):
+        self._strategy, self._own, self._rules = devices.strategy, devices.own, rules
+        self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
+        values = [variable.value for variable in loss.variables]
+        self._weights, self._fixed = values[: len(loss.trained)], values[len(loss.trained) :]
+        self._sizes = [weight.shape.num_elements() for weight in self._weights]
+        self._gradient = LocalGradient(loss, rules.scale_loss, rules.xla)
+        with self._strategy.scope():
+            optimizer.build(loss.trained)
+            self.ema = [
+                tf.Variable(w.read_value(), trainable=False, name=w.name.split(":")[0] + "_ema")
+                for w in (self._weights if rules.ema_decay else ())
+            ]
+            self.loss_scale = LossScale(rules.scale_loss)
+        self._update = WeightUpdate(optimizer, self._strategy, self._weights, self.ema, rules)
+        self._statistics = StatisticsUpdate(self._strategy, self._fixed)
+        self._sums = MicroBatchSums(self._strategy, sum(self._sizes))
+        self._compiled: dict[tuple[str, str], Any] = {}
+
+    def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
+        """Does nothing: TensorFlow compiles programs when it first runs them."""
+
+    def __call__(
+        self,
+        micro_batches: Sequence[Sequence[Features]],
+        update: int,
+        rate: float,
+        problem: str,
+        applies: bool,
+        stops: bool = False,
+    ) -> UpdateStats:
+        """See the base class."""
+        # Not Python numbers: TensorFlow keeps a tensor of each one for the life of the process.
+        with np.errstate(over="ignore"):  # saving checks that the weights are finite
+            rate_now = tf.constant(np.asarray(rate, np.float32))
+        done = tf.constant(np.asarray(updates_done(update), np.int64))
+        settings = (tf.constant(applies), done, rate_now, tf.constant(float(stops)))
+        if len(micro_batches) == 1:
+            features, seeds = self._inputs(micro_batches[0], update, 0)
+            return self._function("whole", problem, features)(features, seeds, *settings)
+        for index, batches in enumerate(micro_batches):
+            features, seeds = self._inputs(batches, update, index)
+            accumulate = self._function("accumulate", problem, features)
+            self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
+            accumulate(features, seeds)
+        return self._function("apply", problem)(*settings)
+
+    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
+        seeds = [tf.constant(dropout_seed(self._rules.run_seed, update, micro_batch, r)) for r in self._own]
+        return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
+
+    def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
+        """Returns the traced function; one trace serves all batch sizes and lengths."""
+        if (name, problem) not in self._compiled:
+            signature: list[Any] = []
+            if features is not None:
+                self._gradient.trace(problem, self._variables_of(0), features[0])
+                self._update.trace(problem, self._gradient.reached(problem))
+                signature += [
+                    [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
+                    [tf.TensorSpec([2], tf.int64)] * len(self._own),
+                ]
+            if name != "accumulate":
+                signature += [tf.TensorSpec([], kind) for kind in (tf.bool, tf.int64, tf.float32, tf.float32)]
+            methods: dict[str, Callable[..., Any]] = {
+                "whole": self._full_update, "accumulate": self._accumulate, "apply": self._apply_sums,
+            }  # fmt: skip
+            of_problem = functools.partial(methods[name], problem)
+            self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
+        return self._compiled[name, problem]
+
+    def _full_update(self, problem: str, features, seeds, applies, done, rate, stops) -> UpdateStats:
+        def replica():
+            reduced = self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))
+            return self._apply(problem, applies, rate, *reduced)
+
+        return self._finish(problem, applies, rate, *self._strategy.run(replica))
+
+    def _accumulate(self, problem: str, features, seeds) -> None:
+        def replica():
+            for total, value in zip(
+                self._sums.variables_of(problem), self._local_sums(problem, features, seeds), strict=True
+            ):
+                total.assign_add(value)
+
+        self._strategy.run(replica)
+
+    def _apply_sums(self, problem: str, applies, done, rate, stops) -> UpdateStats:
+        def replica():
+            sums = self._sums.variables_of(problem)
+            reduced = self._reduce(problem, applies, done, stops, *(tf.identity(total) for total in sums))
+            with tf.control_dependencies(tf.nest.flatten(reduced)):
+                for total in sums:
+                    total.assign(tf.zeros_like(total))
+            return self._apply(problem, applies, rate, *reduced)
+
+        return self._finish(problem, applies, rate, *self._strategy.run(replica))
+
+    def _local_sums(self, problem: str, features, seeds):
+        """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
+
+        Counts are (3,) float32: the loss sum, the tokens, the tokens with padding. The changes of statistics, (Q,), are
+        left out if there are no statistics.
+        """
+        number = self._replica()
+        own = (self._variables_of(number), features[number], seeds[number])
+        gradient_P, loss_sum, tokens, changes = self._gradient(problem, *own, self.loss_scale.value())
+        padded = tf.cast(tf.size(features[number][TARGETS]), tf.float32)
+        return gradient_P, tf.stack([loss_sum, tokens, padded]), *changes
+
+    def _replica(self) -> int:
+        """On one replica: its index in this process."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return int(tf.get_static_value(tf.convert_to_tensor(number))) - self._own.start
+
+    def _variables_of(self, replica: int) -> list[tf.Variable]:
+        """Returns the variables of a replica of this process, the trained ones first."""
+        local = self._strategy.experimental_local_results
+        return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
+
+    def _reduce(self, problem: str, applies, done, stops, gradient_P, counts, *changes):
+        """On one replica: the gradient (P,) of all replicas' mean loss, with noise, clipped; changes; and figures.
+
+        The changes are the mean changes of the statistics: a list of one (Q,) tensor, or empty. Gradient and changes
+        are 0 if they will not be applied.
+        """
+        add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
+        gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
+        loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
+        loss_scale = self.loss_scale.value()
+        scale = 1.0 / (tf.maximum(tokens, 1.0) * loss_scale)
+        if self._rules.gradient_noise:
+            gradient_P, scale = gradient_P * scale + self._noise_like(problem, done), 1.0
+        norm = tf.linalg.global_norm([gradient_P]) * scale
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
+        if self._rules.clip_grad_norm:
+            scale = scale * tf.minimum(self._rules.clip_grad_norm / norm, 1.0)
+        # One pass over the gradient: one factor for the mean, loss scale and clipping, and 0 if it is not applied.
+        gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
+        means = [
+            tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
+            for change_Q in changes
+        ]
+        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops, loss_scale)
+
+    def _noise_like(self, problem: str, done):
+        """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
+
+        Its variance falls with the updates of the run, of which `done`, () int64, came before; see `NOISE_FALL`.
+        """
+        deviation = self._rules.noise_deviation(done)
+        reached = set(self._gradient.reached(problem))
+        noise = [
+            tf.random.stateless_normal([size], tf.stack([noise_seed(self._rules.run_seed, index), done]))
+            if index in reached
+            else tf.zeros([size])
+            for index, size in enumerate(self._sizes)
+        ]
+        return deviation * tf.concat(noise, axis=0)
+
+    def _apply(self, problem: str, applies, rate, gradient_P, changes, stats: UpdateStats):
+        """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`."""
+        applied = stats.finite & applies
+        changes = self._statistics.cut(self._gradient.statistics(problem), *changes)
+        return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
+
+    def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
+        """Across replicas: applies and counts what the replicas do not do themselves."""
+        stats = UpdateStats(*(self._strategy.experimental_local_results(x)[0] for x in stats))
+        with self._strategy.scope():
+            self._update.across(problem, gradients, stats.finite & applies, rate)
+            self._statistics.across(self._gradient.statistics(problem), changes)
+            self.loss_scale.update(stats.finite, applies)
+        return stats
+
+
+class LocalGradient:
+    """Sums of losses, their gradients and changes of statistics, which each replica computes with its own weights.
+
+    Args:
+        loss: of a model that was created within the scope of a strategy or without.
+        scales_loss: whether the loss is scaled, so that float16 gradients neither overflow nor vanish.
+        xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
+    """
+
+    def __init__(self, loss: LossFunction, scales_loss: bool = False, xla: bool = False):
+        self._loss, self._trained = loss, len(loss.trained)
+        self._scales_loss, self._xla = scales_loss, xla
+        self._functions: dict[str, ReplicaFunction] = {}
+        self._reached: dict[str, list[int]] = {}
+        self._assigned: dict[str, list[int]] = {}
+
+    def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
+        """Traces the function of a problem ("" if the model has one); `features` determine only ranks and dtypes."""
+        if problem in self._functions:
+            return
+
+        def local_gradient(*arguments):  # XLA names its programs after the function
+            return self._compute(problem, *arguments)
+
+        of_any_size = {
+            name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
+        }
+        arguments: tuple[Any, ...] = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
+        if self._scales_loss:  # else it would be a constant, for which TensorFlow copies the function at each call
+            arguments += (tf.TensorSpec([], tf.float32),)
+        self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
+
+    def reached(self, problem: str) -> list[int]:
+        """Returns the indices of the trained variables that a problem's loss depends on."""
+        return self._reached[problem]
+
+    def statistics(self, problem: str) -> list[int]:
+        """Returns the indices, among the untrained variables, of those that a problem's forward pass assigns."""
+        return self._assigned[problem]
+
+    def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
+        """Returns the gradient (P,) of `scale` times the objective, the loss sum, the tokens, and changes.
+
+        The changes are what the forward pass adds to the statistics, times the tokens: a list of one (Q,) float32
+        tensor, or an empty list without statistics.
+
+        Args:
+            problem: of the batch; must have been traced.
+            variables: of this replica, the trained ones first.
+            features: the batch.
+            seed: (2,) int64, of the dropout masks.
+            scale: () float32.
+        """
+        return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))
+
+    def _compute(self, problem: str, variables, features, seed, scale=1.0):
+        values = [variable.read_value() for variable in variables]
+        # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
+        padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
+        trained = values[: self._trained]
+        with tf.GradientTape() as tape:
+            tape.watch(trained)
+            found = self._loss(problem, values, features, seed)
+            scaled = found.loss.minimized * (scale / padded)
+        gradients = tape.gradient(scaled, trained)
+        self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
+        self._assigned[problem] = [number - self._trained for number in found.statistics]
+        changes = [tf.reshape(after - before, [-1]) for before, after in found.statistics.values()]
+        flat = [
+            tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
+            for weight, gradient in zip(trained, gradients, strict=True)
+        ]
+        changes = [tf.concat(changes, axis=0) * found.loss.tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, found.loss.loss_sum, found.loss.tokens, changes
+
+
+class MicroBatchSums:
+    """Variables of each replica for the gradient (P,), three counts (3,) and statistics (Q,); zero between updates.
+
+    Args:
+        strategy: of the replicas.
+        size: P.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, size: int):
+        self._strategy, self._size = strategy, size
+        self._shared: list[tf.Variable] = []
+        self._statistics: dict[str, list[tf.Variable]] = {}
+
+    def prepare(self, problem: str, statistics: int) -> None:
+        """Creates the variables of a problem with Q `statistics`, unless they exist; none if Q is 0."""
+        if not self._shared:
+            self._shared = [self._zeros(self._size), self._zeros(3)]
+        if problem not in self._statistics:
+            self._statistics[problem] = [self._zeros(statistics)] if statistics else []
+
+    def variables_of(self, problem: str) -> list[tf.Variable]:
+        """Returns the variables of a problem for which `prepare` was called."""
+        return self._shared + self._statistics[problem]
+
+    def _zeros(self, size: int) -> tf.Variable:
+        by_replica = {
+            "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
+        }  # fmt: skip
+        with self._strategy.scope():
+            return tf.Variable(tf.zeros([size]), trainable=False, **by_replica)

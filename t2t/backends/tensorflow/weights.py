@@ -1,0 +1,182 @@
+"""Updates the weights by a gradient (decoupled decay, the optimizer's rule, moving average), and the statistics.
+
+Legend: P numbers in all weights together, Q in all statistics together.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t.backends.tensorflow.functions import ReplicaFunction
+from t2t.backends.update import UpdateRules
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """Adam (Kingma and Ba 2015, algorithm 1, in the order of operations given at the end of its section 2).
+
+    Keras's Adam has a dozen operations, each of which reads and writes a whole variable; TensorFlow's fused operation
+    does the same in one pass. Slots, their names and checkpoints are Keras's.
+    """
+
+    def scalars(self, applied=True) -> tuple[Any, ...]:
+        """Returns the scalars shared by all weights: the betas, and beta^update of each.
+
+        Args:
+            applied: () bool. If False, the betas are 1, so that gradients and rates of 0 change neither weights nor
+                slots; a branch would make the device wait for the host.
+        """
+        update = tf.cast(self.iterations.value + 1, tf.float32)
+        betas = (self.beta_1, self.beta_2)
+        return (*(tf.where(applied, beta, 1.0) for beta in betas), *(tf.pow(tf.constant(b), update) for b in betas))
+
+    def slots(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
+        """Returns the moving means of the gradients and of their squares, one of each per weight."""
+        return [slot.value for slot in self._momentums], [slot.value for slot in self._velocities]
+
+    def apply_to(self, weight: tf.Variable, slots: tuple[tf.Variable, ...], gradient, rate, scalars) -> None:
+        """Changes one weight, or a replica's part of it, and its slots."""
+        beta_1, beta_2, beta1_power, beta2_power = scalars
+        momentum, velocity = slots
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight.handle,
+            m=momentum.handle,
+            v=velocity.handle,
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
+            lr=rate,
+            beta1=beta_1,
+            beta2=beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
+
+
+class WeightUpdate:
+    """Updates weights by a reduced gradient, which is the same on all replicas.
+
+    Adam is one function that each replica calls with its own variables. Other rules, those of Keras, are applied across
+    replicas, weight by weight.
+
+    Args:
+        optimizer: built, like the weights, in the scope of the strategy.
+        strategy: of one worker or several.
+        weights: the trained ones.
+        averages: their moving averages, none or one for each.
+        rules: give the decay of weights and of moving averages.
+    """
+
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        weights: Sequence[tf.Variable],
+        averages: Sequence[tf.Variable],
+        rules: UpdateRules,
+    ):
+        self._optimizer, self._strategy, self._weights, self._averages = optimizer, strategy, weights, averages
+        self._rules = rules
+        self._sizes = [weight.shape.num_elements() for weight in weights]
+        self._functions: dict[str, ReplicaFunction] = {}
+        self._reached: dict[str, list[int]] = {}
+
+    def trace(self, problem: str, reached: list[int]) -> None:
+        """Prepares the updates of a problem whose loss depends on the weights with the indices `reached`."""
+        if problem in self._reached:
+            return
+        self._reached[problem] = reached
+        if isinstance(self._optimizer, FusedAdam):
+
+            def update(*arguments):
+                self._update_replica(reached, *arguments)
+                return ()
+
+            number = tf.TensorSpec([], tf.float32)
+            gradient_P = tf.TensorSpec([sum(self._sizes)], tf.float32)
+            arguments = (self._variables_of(0, reached), gradient_P, number, number, (number,) * 4)
+            self._functions[problem] = ReplicaFunction(update, arguments)
+
+    def on_replica(self, problem: str, replica: int, gradient_P: tf.Tensor, applied, rate) -> list[tf.Tensor]:
+        """On one replica, by its index in this process: updates its variables, or returns gradients for `across`.
+
+        If `applied`, () bool, is False, the gradient must be 0, and nothing changes.
+        """
+        reached = self._reached[problem]
+        if not isinstance(self._optimizer, FusedAdam):
+            return self._cut(gradient_P, reached)
+        scalars = (*self._rates(applied, rate), self._optimizer.scalars(applied))
+        self._functions[problem](self._variables_of(replica, reached), gradient_P, *scalars)
+        return []
+
+    def across(self, problem: str, gradients: list[Any], applied, rate) -> None:
+        """Across replicas: counts the update, and applies it if `on_replica` did not."""
+        if gradients:
+            # Keras's rules change their slots even if the gradient is 0.
+            tf.cond(applied, lambda: self._update_across(problem, gradients, applied, rate), lambda: None)
+        self._optimizer.iterations.assign_add(tf.cast(applied, self._optimizer.iterations.dtype))
+
+    def _variables_of(self, replica: int, reached: list[int]) -> list[list[tf.Variable]]:
+        """Returns a replica's part of the weights `reached`, their slots and averages."""
+        kinds = [self._weights, *self._optimizer.slots(), *([self._averages] if self._averages else [])]
+        local = self._strategy.experimental_local_results
+        return [[local(kind[index])[replica] for index in reached] for kind in kinds]
+
+    def _cut(self, gradient_P: tf.Tensor, reached: list[int]) -> list[tf.Tensor]:
+        pieces = tf.split(gradient_P, self._sizes)
+        return [tf.reshape(pieces[index], self._weights[index].shape) for index in reached]
+
+    def _rates(self, applied, rate) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the learning rate and the new weights' share in the averages, both 0 if nothing is applied."""
+        return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._rules.ema_decay, 0.0)
+
+    def _update_replica(self, reached: list[int], variables, gradient_P, rate, share, scalars) -> None:
+        weights, momentums, velocities, *averages = variables
+        for number, gradient in enumerate(self._cut(gradient_P, reached)):
+            weight = weights[number]
+            self._rules.decay(weight, rate)
+            self._optimizer.apply_to(weight, (momentums[number], velocities[number]), gradient, rate, scalars)
+            for mean in averages:
+                self._rules.average(mean[number], weight, share)
+
+    def _update_across(self, problem: str, gradients: list[Any], applied, rate) -> None:
+        rate, share = self._rates(applied, rate)
+        update = self._strategy.extended.update
+
+        def update_weight(weight, gradient):
+            self._rules.decay(weight, rate)
+            self._optimizer.update_step(gradient, weight, rate)
+
+        for index, gradient in zip(self._reached[problem], gradients, strict=True):
+            update(self._weights[index], update_weight, args=(gradient,), group=False)
+            if self._averages:
+                args = (self._weights[index], share)
+                update(self._averages[index], self._rules.average, args=args, group=False)
+
+
+class StatisticsUpdate:
+    """Adds changes to statistics, the same on all replicas.
+
+    Args:
+        strategy: in whose scope the variables were created.
+        variables: the untrained ones.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]):
+        self._strategy, self._variables = strategy, variables
+
+    def size(self, numbers: Sequence[int]) -> int:
+        """Returns the total size of the variables with these indices."""
+        return sum(self._variables[number].shape.num_elements() for number in numbers)
+
+    def cut(self, numbers: Sequence[int], *changes: tf.Tensor) -> list[tf.Tensor]:
+        """On one replica: splits the concatenated changes (Q,) into one tensor per variable; [] without any."""
+        shapes = [self._variables[number].shape for number in numbers]
+        pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
+        return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+    def across(self, numbers: Sequence[int], changes: Sequence[Any]) -> None:
+        """Across replicas: adds what `cut` returned."""
+        for number, change in zip(numbers, changes, strict=True):
+            update = self._strategy.extended.update
+            update(self._variables[number], lambda v, added: v.assign_add(added), args=(change,), group=False)

@@ -1,0 +1,347 @@
+"""Searches batches by functions of unknown sizes, TOKENS_PER_CALL tokens at a time, for TensorFlow.
+
+Finished sentences leave a batch between the calls. They finish one by one, and a step for few sentences takes nearly as
+long as one for many, so unfinished batches of the same number of tokens are concatenated, see `BatchQueue`.
+
+Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences, V vocabulary,
+C tokens that are candidates of any sentence of the batch.
+"""
+
+import collections
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import KerasTensor, ops
+
+from t2t.backends.base import CompiledFunction, inputs_signature
+from t2t.backends.choice import backend
+from t2t.inference.batch_search import (
+    NUMBER_DTYPES,
+    BatchSearch,
+    SearchBatch,
+    SearchState,
+    concat_batches,
+    constraint_states,
+    number_arrays,
+    prefix_of,
+    select_from_batch,
+    with_constraint_states,
+)
+from t2t.inference.engine import BatchHypotheses, Constraints
+from t2t.inference.rows import Batched, padded
+from t2t.inference.shortlist import Shortlist
+from t2t.models.base import SequenceModel
+from t2t.search.constraints import BatchConstraints
+from t2t.search.result import SearchResult
+from t2t.search.settings import SearchNumbers, SearchSettings
+
+MIN_ACTIVE_SHARE = 0.5
+"""When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
+
+SIZE_STEP = 8
+"""A batch shrinks to a multiple of this, or to one of SMALL_SIZES: on CPUs, each new size costs as much as a step, for
+new matrix kernels."""
+
+SMALL_SIZES = (1, 2, 4)
+"""Sizes for the many last steps of a batch, when few sentences continue to the limit."""
+
+
+def min_active_size(size: int) -> int:
+    """Returns how many sentences of a batch of `size` may be unfinished when the finished ones leave it."""
+    count = int(size * MIN_ACTIVE_SHARE)
+    return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
+
+
+def select_active(active: np.ndarray, min_active: int) -> np.ndarray:
+    """Returns which sentences stay in the batch, (B,) bool: all, the unfinished and a few finished, or none.
+
+    Args:
+        active: (B,) bool.
+        min_active: the batch shrinks once at most this many sentences are unfinished, see `min_active_size`.
+    """
+    count = int(active.sum())
+    if count > min_active or count == 0:
+        return np.full(len(active), count > 0)
+    size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
+    kept = active.copy()
+    kept[np.flatnonzero(~active)[: size - count]] = True
+    return kept
+
+
+TOKENS_PER_CALL = 16
+"""Tokens that one call searches; buffers of outputs grow by this many."""
+
+_NUMBER, _NUMBER_B = KerasTensor([], "int32"), KerasTensor([None], "int32")
+_NUMBERS = SearchNumbers(*(KerasTensor([], dtype) for dtype in NUMBER_DTYPES))
+
+
+class _Programs(NamedTuple):
+    """Compiled functions of states of one structure."""
+
+    advance: CompiledFunction
+    """Searches up to a number of tokens, see `BatchSearch._search_until`."""
+    keep: CompiledFunction
+    """Selects sentences."""
+    result: CompiledFunction
+    """Returns the hypotheses."""
+
+
+class GrowingSearch(BatchSearch):
+    """Searches by a function of unknown sizes.
+
+    So no batch waits for a compiler, caches grow with the outputs, and
+    finished sentences leave the batch.
+    """
+
+    def __init__(
+        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+    ):
+        super().__init__(model, settings, extra_length, shortlist)
+        candidates = () if shortlist is None else KerasTensor([None, self._vocab_size], "bool")
+        sources = (inputs_signature(model), _NUMBER_B, _NUMBERS, _NUMBER, candidates)
+        self._start = backend().compile(self._growing_state, sources, model)
+        self._batch = keras.tree.map_structure(unknown_sizes, self._start.outputs)
+        self._programs: dict[tuple[bool, type], _Programs] = {}
+        self._tracing = threading.Lock()
+
+    def search(
+        self,
+        batches: Sequence[Batched],
+        seeds: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+        *,
+        sizes: np.ndarray,
+        max_ids: int,
+    ) -> Iterator[list[BatchHypotheses]]:
+        """See the base class."""
+        return BatchQueue(self, sizes, max_ids).run(batches, seeds, prefixes, constraints)
+
+    def start(
+        self,
+        indices_B: np.ndarray,
+        ids_BS: np.ndarray,
+        seeds_B: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+    ) -> SearchBatch:
+        """Returns a batch in its initial state.
+
+        Args:
+            indices_B: (B,) int, indices of the sentences.
+            ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
+                arrays as in `t2t.data.reading.batch_arrays`.
+            seeds_B: (B,) int32, sampling seed of each sentence.
+            prefixes: B lists of ids that outputs begin with, if the model has inputs; None for none.
+            constraints: on the outputs of B sentences; None for none.
+        """
+        state = self._start_state(ids_BS, seeds_B)
+        if prefixes is not None:
+            state = self._begin_with_ids(state, prefixes)
+        return SearchBatch(indices_B, 0, state if constraints is None else self.constrain(state, constraints))
+
+    def advance(self, batch: SearchBatch) -> tuple[list[BatchHypotheses], SearchBatch | None]:
+        """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
+
+        Finished sentences leave the batch in groups, since smaller batches take less time per token.
+        """
+        indices, tokens, state = batch
+        programs = self._programs_of(state)
+        tokens += TOKENS_PER_CALL
+        found = []
+        while True:
+            min_active = min_active_size(len(indices))
+            state, active = programs.advance(state, np.int32(tokens), np.int32(min_active))
+            kept = np.asarray(active)
+            reached_tokens = kept.sum() > min_active
+            if not reached_tokens:
+                kept = select_active(kept, min_active)
+            if not kept.all():
+                result = SearchResult(*(field[~kept] for field in self.result(state)))
+                found.append((indices[~kept], result))
+                indices = indices[kept]
+                if not len(indices):
+                    return found, None
+                state = programs.keep(state, np.flatnonzero(kept).astype(np.int32))
+            if reached_tokens:
+                return found, SearchBatch(indices, tokens, state)
+
+    def steps(
+        self,
+        ids: Sequence[int] | np.ndarray,
+        prefix: Sequence[int] = (),
+        log_prob: float = 0.0,
+        sentence_seed: int = 0,
+        constraints: Constraints | None = None,
+    ) -> Iterator[SearchState]:
+        """See the base class."""
+        state = self._start_state(np.array([ids], np.int32), np.array([sentence_seed]))
+        if log_prob:
+            state = self._begin_at(state, log_prob)
+        if len(prefix):
+            state = self._begin_with_ids(state, [prefix])
+        if constraints is not None:
+            built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
+            state = self.constrain(state, built)
+        for room in itertools.count(1):
+            state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0))
+            yield state
+            if not np.asarray(active).any():
+                return
+
+    def result(self, state: SearchState) -> SearchResult:
+        """See the base class."""
+        return SearchResult(*map(np.asarray, self._programs_of(state).result(state)))
+
+    def _begin_with_ids(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
+        lengths_B = ops.convert_to_tensor(np.array([len(ids) for ids in prefixes], np.int32))
+        prefix_BP = ops.convert_to_tensor(padded(prefixes))
+        return self._begin_with(state, prefix_BP, lengths_B, lengths_B - self._code_length)
+
+    def _programs_of(self, state: SearchState) -> _Programs:
+        """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
+        kind = prefix_of(state) is not None, type(state.automaton)
+        if kind not in self._programs:  # what exists does not wait for another kind that is being compiled
+            with self._tracing:
+                if kind not in self._programs:
+                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+        return self._programs[kind]
+
+    def _build_programs(self, batch: SearchState) -> _Programs:
+        compiled = backend().compile
+        return _Programs(
+            advance=compiled(self._advance, (batch, _NUMBER, _NUMBER), self._model),
+            keep=compiled(select_from_batch, (batch, _NUMBER_B), None),
+            result=compiled(lambda state: self._search_of(state).result(state.progress), (batch,), None),
+        )
+
+    def search_batch(
+        self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
+    ) -> SearchResult:
+        """See the base class; it may be part of a graph."""
+        state = self._started(ids_BS, seeds_B)
+        if len(prefix):
+            prefix_BP = ops.tile(np.array([prefix], np.int32), [ops.shape(ids_BS)[0], 1])
+            state = self._begin_with(state, prefix_BP, np.array([len(prefix)], np.int32), 0)
+        if constraints is not None:
+            state = self.constrain(state, constraints)
+        programs = self._programs_of(state)
+        state, _ = programs.advance(state, ops.max(state.limits), np.int32(0))
+        return programs.result(state)
+
+    def _start_state(self, ids_BS: np.ndarray, seeds_B: np.ndarray) -> SearchState:
+        candidates = () if self._shortlist is None else self._shortlist.candidates(ids_BS)
+        return self._started(ids_BS, np.asarray(seeds_B, np.int32), candidates)
+
+    def _started(self, ids_BS, seeds_B, candidates_BV=()) -> SearchState:
+        numbers = number_arrays(self._settings.numbers)
+        return self._start(ids_BS, seeds_B, numbers, np.int32(self._extra_length), candidates_BV)
+
+    def _growing_state(self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
+        return self._initial_state(ids_BS, seeds_B, numbers, extra_length, candidates_BV)
+
+    def _advance(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
+        token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))
+        widened = state._replace(progress=self._search_of(state).widen(state.progress, room))
+        return self._search_until(widened, room, min_active, token_ids)
+
+    def _union(self, candidates_BV, prefix_NP):
+        """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending."""
+        is_first_V = ops.arange(self._vocab_size) < self._least_candidates
+        union_V = ops.logical_or(ops.any(candidates_BV, axis=0), is_first_V)
+        if prefix_NP is not None:
+            union_V = ops.logical_or(union_V, ops.bincount(ops.ravel(prefix_NP), minlength=self._vocab_size) > 0)
+        return ops.nonzero(union_V)[0]
+
+
+def unknown_sizes(spec: Any) -> KerasTensor:
+    """Returns the signature of a state's tensor at any step, from that of the initial state, or from itself.
+
+    The number of sentences changes, and so does an axis that begins with size 0.
+    """
+    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
+    return KerasTensor(sizes, keras.utils.standardize_dtype(spec.dtype))
+
+
+def signature_like(state: SearchState, plain: SearchState) -> SearchState:
+    """Returns the signature of states at any step, from an initial state.
+
+    `plain` is that of states without prefixes and constraints.
+    """
+    prefix = () if prefix_of(state) is None else KerasTensor([None, None], "int32")
+    states = keras.tree.map_structure(unknown_sizes, constraint_states(state.progress))
+    tables = keras.tree.map_structure(_of_any_size, state.automaton)
+    progress = with_constraint_states(plain.progress, states)
+    return plain._replace(prefix=prefix, automaton=tables, progress=progress)
+
+
+def _of_any_size(table: Any) -> KerasTensor:
+    return KerasTensor([None] * len(table.shape), keras.utils.standardize_dtype(table.dtype))
+
+
+class BatchQueue:
+    """A search of some batches in turn, each advanced by some tokens; several queues may be searched in parallel.
+
+    The hypotheses of a row do not depend on other rows. Which rows share a batch depends on the batches alone.
+
+    Args:
+        search: searches one batch.
+        sizes: (rows,) int, size of each row in ids.
+        max_ids: maximum ids of a batch, padding included.
+        concat: joins unfinished batches.
+    """
+
+    def __init__(
+        self,
+        search: GrowingSearch,
+        sizes: np.ndarray,
+        max_ids: int,
+        concat: Callable[[list[SearchBatch]], SearchBatch] = concat_batches,
+    ):
+        self._search, self._sizes, self._max_ids, self._concat = search, sizes, max_ids, concat
+        self._ready: collections.deque[list[SearchBatch]] = collections.deque()
+        self._unfinished: dict[int, list[SearchBatch]] = collections.defaultdict(list)
+        """By the number of tokens searched."""
+
+    def run(
+        self,
+        batches: Sequence[Batched],
+        seeds: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        constraints: BatchConstraints | None = None,
+    ) -> Iterator[list[BatchHypotheses]]:
+        """Yields, after each advance of a batch, indices of rows with their hypotheses, as they finish.
+
+        Args:
+            batches: (indices of rows, rows) pairs.
+            seeds: sampling seed of each row.
+            prefixes: the ids that the output of each row begins with; None for none.
+            constraints: on the output of each row; None for none.
+        """
+        for indices, rows in batches:
+            own = None if prefixes is None else [prefixes[index] for index in indices]
+            limited = None if constraints is None else constraints.select(indices)
+            yield self._advance(self._search.start(indices, rows, seeds[indices], own, limited))
+            yield from self._advance_ready()
+        while self._unfinished:
+            self._ready.append(self._unfinished.pop(min(self._unfinished)))
+            yield from self._advance_ready()
+
+    def _advance_ready(self) -> Iterator[list[BatchHypotheses]]:
+        while self._ready:
+            yield self._advance(self._concat(self._ready.popleft()))
+
+    def _advance(self, batch: SearchBatch) -> list[BatchHypotheses]:
+        """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""
+        found, unfinished = self._search.advance(batch)
+        if unfinished is not None:
+            kept = self._unfinished[unfinished.tokens]
+            indices = np.concatenate([one.indices for one in (*kept, unfinished)])
+            if kept and len(indices) * int(self._sizes[indices].max()) > self._max_ids:
+                self._ready.append(self._unfinished.pop(unfinished.tokens))
+            self._unfinished[unfinished.tokens].append(unfinished)
+        return found

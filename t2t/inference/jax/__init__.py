@@ -1,1 +1,0 @@
-"""Compiles and runs searches on JAX; start reading at `backend.py`."""

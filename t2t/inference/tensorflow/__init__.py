@@ -1,1 +1,0 @@
-"""Compiles and runs searches on TensorFlow; start reading at `backend.py`."""

@@ -1,1 +1,0 @@
-"""Training on TensorFlow; start reading at `engine.py`."""
