@@ -98,8 +98,8 @@ class EventWriter(abc.ABC):
 def events_error(folder: Path, reason: str) -> MachineError:
     """Returns the error of events that cannot be written."""
     return MachineError(
-        f"cannot write TensorBoard events in {folder}: {one_line(reason)}; free some space there, get write permission "
-        f"or move what is in the way, and run the same command again"
+        f"cannot write TensorBoard events in {folder}: {one_line(reason)}",
+        "free some space there, get write permission or move what is in the way, and run the same command again",
     )
 
 

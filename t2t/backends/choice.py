@@ -24,10 +24,10 @@ def backend() -> Backend:
         from t2t.backends.jax.backend import JaxBackend
 
         return JaxBackend()
-    raise UserError(f"KERAS_BACKEND={name}: models run on tensorflow or jax; set it to one of them, or unset it")
+    raise UserError(f"KERAS_BACKEND={name}: models run on tensorflow or jax", "set it to one of them, or unset it")
 
 
 def check_tensorflow(need: str) -> None:
     """Raises UserError if models do not run on TensorFlow; `need` says what requires it."""
     if (name := keras.backend.backend()) != "tensorflow":
-        raise UserError(f"KERAS_BACKEND={name}: {need}; unset it for this")
+        raise UserError(f"KERAS_BACKEND={name}: {need}", "unset it for this")

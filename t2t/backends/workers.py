@@ -64,7 +64,8 @@ class Workers:
         for worker, number in zip(*np.nonzero(found_WN != found_WN[0]), strict=True):
             raise UserError(
                 f"{self.cluster.describe(worker)} trains with another {list(what)[number]} than "
-                f"{self.cluster.describe(0)}; start all workers with the same command on the same data and versions"
+                f"{self.cluster.describe(0)}",
+                "start all workers with the same command on the same data and versions",
             )
 
     def from_chief(self, value: Any) -> Any:
@@ -92,8 +93,8 @@ class Workers:
             others = (self._named_in(message) or (everyone if len(everyone) == 2 else set())) - {self.cluster.index}
             which = " or ".join(map(self.cluster.describe, sorted(others))) or "another worker"
             raise WorkerLostError(
-                f"{self.cluster.describe(self.cluster.index)} has lost {which}, whose output tells why; the same "
-                f"commands resume from the last checkpoint ({one_line(message):.120})"
+                f"{self.cluster.describe(self.cluster.index)} has lost {which}, whose output tells why",
+                f"the same commands resume from the last checkpoint ({one_line(message):.120})",
             ) from error
 
     def _gather(self, own_N: np.ndarray) -> np.ndarray:

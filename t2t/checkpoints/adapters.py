@@ -53,8 +53,8 @@ class AdapterBase:
         if found != self.fingerprint:
             wrong = f"has changed (fingerprint {found:.12}, was {self.fingerprint:.12})" if found else "is missing"
             raise UserError(
-                f"checkpoint {adapted} holds adapters for the weights of {folder}, which {wrong}; restore that from a "
-                f"copy, or adapt another checkpoint in a new --output_dir"
+                f"checkpoint {adapted} holds adapters for the weights of {folder}, which {wrong}",
+                "restore that from a copy, or adapt another checkpoint in a new --output_dir",
             )
         return merge_base(read_checkpoint(folder, (MODEL, EMA))).weights
 
@@ -99,5 +99,6 @@ def check_fits(checkpoint: Checkpoint, weights: Arrays) -> None:
         if len(whole) < 2 or left[:-1] != whole[:-1] or right != (*whole[:-2], *left[-1:], whole[-1]):
             raise UserError(
                 f"checkpoint {checkpoint.folder}: its adapter of {path or 'nothing'} does not fit the base (shapes "
-                f"{whole}, {a} {left}, {b} {right}); restore the checkpoint from a copy"
+                f"{whole}, {a} {left}, {b} {right})",
+                "restore the checkpoint from a copy",
             )

@@ -52,7 +52,7 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
                 continue
             values = array.astype(np.float64)
             if not np.isfinite(values).all():
-                raise UserError(f"cannot average {name}: {path} holds NaN or infinity; leave this checkpoint out")
+                raise UserError(f"cannot average {name}: {path} holds NaN or infinity", "leave this checkpoint out")
             totals[path] = totals[path] + values if count else values
         count += 1
     if not count:
@@ -84,18 +84,18 @@ def best_steps(store: CheckpointStore, count: int, warns: bool = True) -> list[i
 
 def _require_positive(given: str, count: int) -> None:
     if count < 1:
-        raise UserError(f"{given}: it is the number of checkpoints to average; give at least 1")
+        raise UserError(f"{given}: it is the number of checkpoints to average", "give at least 1")
 
 
 def _check_count(requested: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
     """Returns `steps` after checking their number; `requested`, `has` and `cure` are parts of the message."""
     found = f"{has} {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
     if not steps:
-        raise UserError(f"average the {requested} checkpoints: {found}; train first")
+        raise UserError(f"average the {requested} checkpoints: {found}", "train first")
     if len(steps) == 1 < count:
         raise UserError(
-            f"average the {requested} checkpoints: {found}, and a mean takes at least 2; decode with "
-            f"--checkpoint={steps[0]}, or {cure}"
+            f"average the {requested} checkpoints: {found}, and a mean takes at least 2",
+            f"decode with --checkpoint={steps[0]}, or {cure}",
         )
     if warns and count > len(steps):
         log.warning("average the %s checkpoints: %s; averaging these", requested, found)
@@ -167,10 +167,10 @@ def _distinct_folders(store: CheckpointStore, names: Sequence[int | str]) -> dic
     for name in names:
         folder = store.find(name)
         if folder.parent.resolve() != store.folder.resolve():
-            raise UserError(f"checkpoint {name!r}: {folder} is not in {store.folder}; give checkpoints of one run")
+            raise UserError(f"checkpoint {name!r}: {folder} is not in {store.folder}", "give checkpoints of one run")
         for other, found in folders.items():
             if found.resolve() == folder.resolve():
-                raise UserError(f"checkpoints {other} and {name} are the same, {folder}; name each once")
+                raise UserError(f"checkpoints {other} and {name} are the same, {folder}", "name each once")
         folders[name] = folder
     return folders
 
@@ -192,5 +192,5 @@ def _require_same(first: str, wanted: dict[str, tuple], name: str, found: dict[s
             wrong.append(f"{path} is {shape} {dtype} in {first} and {other_shape} {other_dtype} in {name}")
     if wrong:
         raise UserError(
-            f"cannot average {first} and {name}: {first_few(wrong)}; only checkpoints of one model can be averaged"
+            f"cannot average {first} and {name}: {first_few(wrong)}", "only checkpoints of one model can be averaged"
         )

@@ -160,8 +160,8 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
         raise _damaged(folder, f"{STATE_FILE} is no state ({type(error).__name__}: {one_line(error)})") from error
     if is_newer:
         raise UserError(
-            f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to "
-            f"{FORMAT}; use the version of t2t that wrote it, or a later one"
+            f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to {FORMAT}",
+            "use the version of t2t that wrote it, or a later one",
         )
     if types != {"step": int, "state": dict} or not _is_state(header["state"]):
         raise _damaged(folder, f"{STATE_FILE} holds other kinds of entries than a state")
@@ -231,5 +231,5 @@ def _read(folder: Path, file: str, most: int = -1) -> bytes:
 
 def _damaged(folder: Path, wrong: str) -> DamagedCheckpointError:
     return DamagedCheckpointError(
-        f"checkpoint {folder} is damaged: {wrong}; restore it from a copy or ask for another checkpoint"
+        f"checkpoint {folder} is damaged: {wrong}", "restore it from a copy or ask for another checkpoint"
     )

@@ -78,8 +78,9 @@ def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], so
     report = match(weights, variables)
     if not report.is_exact:
         raise UserError(
-            f"{source} does not fit the model: {'; '.join(report.differences())}; use the model, hparams and "
-            f"vocabulary it was trained with, or start a new run from it with --warm_start_from"
+            f"{source} does not fit the model: {'; '.join(report.differences())}",
+            "use the model, hparams and vocabulary it was trained with, or start a new run from it with "
+            "--warm_start_from",
         )
 
 
@@ -92,8 +93,8 @@ def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], sou
     report = match(weights, variables)
     if not report.taken:
         raise UserError(
-            f"{source}: none of its weights fits the model: {'; '.join(report.differences())}; "
-            f"choose a checkpoint of a model of this kind and size, or leave it out"
+            f"{source}: none of its weights fits the model: {'; '.join(report.differences())}",
+            "choose a checkpoint of a model of this kind and size, or leave it out",
         )
     return report
 
@@ -147,7 +148,8 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
     if differing:
         raise UserError(
             f"checkpoint {checkpoint.folder} was not trained as {record} says: {'; '.join(differing)}; its weights "
-            f"would answer wrongly; put the {record.name} back that belongs to it, or take another checkpoint"
+            "would answer wrongly",
+            f"put the {record.name} back that belongs to it, or take another checkpoint",
         )
 
 
@@ -182,8 +184,8 @@ def check_same_meaning(checkpoint: Checkpoint, hparams: HParams, unread: Collect
         there, here = map(", ".join, zip(*differing, strict=True))
         raise UserError(
             f"{requested}: checkpoint {checkpoint.name} was trained with {there}, and this run has {here}, with which "
-            f"its weights compute something else; give its values in --hparams, or no --hparams_set to take those of "
-            f"its run"
+            "its weights compute something else",
+            "give its values in --hparams, or no --hparams_set to take those of its run",
         )
     return bool(theirs)
 
@@ -314,7 +316,8 @@ def check_same_vocabularies(
         differing = first_few(list(found.differing.values()))
         raise UserError(
             f"{requested}: {found.where} has another vocabulary than the run in {user}: {differing}; the same ids "
-            f"would mean other words; take a checkpoint of the same vocabulary{remedy}"
+            "would mean other words",
+            f"take a checkpoint of the same vocabulary{remedy}",
         )
 
 

@@ -199,7 +199,7 @@ class Pointer:
             except ValueError:
                 values = {}
         if {name: type(value) for name, value in values.items()} != self._types:
-            raise DamagedCheckpointError(f"{self.path} is damaged; remove it and name a checkpoint by its step")
+            raise DamagedCheckpointError(f"{self.path} is damaged", "remove it and name a checkpoint by its step")
         return values
 
 
@@ -240,7 +240,7 @@ class BestPointers:
         steps, values = found["steps"], found["values"]
         if len(steps) != len(values) or {*map(type, steps)} - {int} or {*map(type, values)} - {float}:
             raise DamagedCheckpointError(
-                f"{self._ranking.path} is damaged; remove it and name a checkpoint by its step"
+                f"{self._ranking.path} is damaged", "remove it and name a checkpoint by its step"
             )
         return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
 

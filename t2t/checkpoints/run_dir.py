@@ -129,8 +129,10 @@ class RunDir:
         saved = [line["step"] for line in self.metrics() if line["step"] and any(n.startswith("dev/") for n in line)]
         if saved:
             raise UserError(
-                f"--output_dir={self.path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
-                f"restore {self.checkpoints_folder} from a copy, or begin again in another --output_dir"
+                f"the run there got to update {max(saved)}, and its checkpoints are gone",
+                f"restore {self.checkpoints_folder} from a copy, or begin again in another --output_dir",
+                option="output_dir",
+                value=self.path,
             )
         return False
 
@@ -149,11 +151,15 @@ class RunDir:
         check_outside_zoo(path, "output_dir")
         existing = cls.open(path) if cls.exists(path) else None
         if existing and existing.can_resume:
-            raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
+            raise UserError(
+                "a run has begun there", "resume it or use another --output_dir", option="output_dir", value=path
+            )
         if CheckpointStore(path / _CHECKPOINTS).steps():
             raise UserError(
-                f"--output_dir={path}: it holds checkpoints and no {RECORD_FILE} that says of what; "
-                f"restore that file or use another --output_dir"
+                f"it holds checkpoints and no {RECORD_FILE} that says of what",
+                "restore that file or use another --output_dir",
+                option="output_dir",
+                value=path,
             )
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run = cls(path, dataclasses.replace(record, created=created))
@@ -185,7 +191,7 @@ class RunDir:
         """
         path = local_path(path)
         if not cls.exists(path):
-            raise UserError(f"no run in {path}; {near_run(path)}train one with t2t-trainer --output_dir={path}")
+            raise UserError(f"no run in {path}", f"{near_run(path)}train one with t2t-trainer --output_dir={path}")
         for name in _OWN:
             check_inside(path, path / name)
         return cls(path, RunRecord.read(path / RECORD_FILE))
@@ -225,8 +231,9 @@ class RunDir:
                 wrong.append(f"{kind} {name}".strip() + f": {asked_and_found(_shown(new), _shown(old))}")
         if wrong:
             raise UserError(
-                f"--output_dir={self.path} belongs to another run: {first_few(wrong)}; use another --output_dir, with "
-                f"--warm_start_from={self.path} to begin with its weights, or ask for the run that is there"
+                f"--output_dir={self.path} belongs to another run: {first_few(wrong)}",
+                f"use another --output_dir, with --warm_start_from={self.path} to begin with its weights, or ask for "
+                "the run that is there",
             )
 
     def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
@@ -292,8 +299,10 @@ def check_same_seed(run: Path, begun_with: int | None, seed: int) -> None:
     """Raises UserError if a run was begun with another seed."""
     if begun_with != seed:
         raise UserError(
-            f"--random_seed={seed}: the run in {run} was begun with {begun_with}; "
-            f"resume with that seed or use another --output_dir"
+            f"the run in {run} was begun with {begun_with}",
+            "resume with that seed or use another --output_dir",
+            option="random_seed",
+            value=seed,
         )
 
 
@@ -328,8 +337,10 @@ def lock_run(path: str | Path) -> Iterator[None]:
                 stack.enter_context(exclusive(path / _LOCK_FILE))
             except LockedError as error:
                 raise UserError(
-                    f"--output_dir={path}: process {error} is training there; "
-                    f"wait for it, stop it or use another --output_dir"
+                    f"process {error} is training there",
+                    "wait for it, stop it or use another --output_dir",
+                    option="output_dir",
+                    value=path,
                 ) from None
             fetch(path / RECORD_FILE, path / METRICS_FILE, path / _DEV_OUTPUTS)
         yield

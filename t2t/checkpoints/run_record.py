@@ -77,11 +77,11 @@ class RunRecord:
         except (KeyError, TypeError, ValueError) as error:  # the first two of the format
             reason = f"{type(error).__name__}: {one_line(error)}"
             raise UserError(
-                f"{file} is damaged ({reason}); restore it from a copy or train again in another --output_dir"
+                f"{file} is damaged ({reason})", "restore it from a copy or train again in another --output_dir"
             ) from error
         raise UserError(
-            f"{file} has format {data['format']}, this version of t2t reads formats up to {FORMAT}; use the version of "
-            f"t2t that wrote it, or a later one"
+            f"{file} has format {data['format']}, this version of t2t reads formats up to {FORMAT}",
+            "use the version of t2t that wrote it, or a later one",
         )
 
     def write(self, file: Path) -> None:

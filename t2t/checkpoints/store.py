@@ -105,8 +105,8 @@ class CheckpointStore(BestPointers):
                     self._folders.write(name, name, lambda folder: write_checkpoint(folder, checkpoint))
             except LockedError as error:
                 raise UserError(
-                    f"checkpoint {name} in {self.folder}: process {error} is writing it; wait for it, or give another "
-                    f"name"
+                    f"checkpoint {name} in {self.folder}: process {error} is writing it",
+                    "wait for it, or give another name",
                 ) from None
         return self.folder / name
 
@@ -266,8 +266,8 @@ class CheckpointStore(BestPointers):
                 log.warning("%s; continuing from step %d instead", damage, step)
             return loaded
         raise DamagedCheckpointError(
-            f"no checkpoint in {self.folder} can be read: all {len(tried)} are damaged; {errors[0]}; "
-            f"or start again in another --output_dir"
+            f"no checkpoint in {self.folder} can be read: all {len(tried)} are damaged; {errors[0]}",
+            "or start again in another --output_dir",
         )
 
     def _latest_first(self) -> list[int]:
@@ -290,7 +290,7 @@ class CheckpointStore(BestPointers):
             return sorted(steps, key=lambda step: step != pointer["step"])
         gone = f"checkpoint {step_name(pointer['step'])} is missing from {self.folder}, though it was the latest"
         if not steps:
-            raise DamagedCheckpointError(f"{gone}, and no other is there; restore it or use another --output_dir")
+            raise DamagedCheckpointError(f"{gone}, and no other is there", "restore it or use another --output_dir")
         log.warning("%s; the newest of the others is step %d", gone, steps[0])
         return steps
 
@@ -339,8 +339,8 @@ def read_named(folder: Path, parts: Collection[str]) -> Checkpoint:
     step = step_of(folder.name.removeprefix(REPLACED))
     if step not in (None, loaded.step):
         raise DamagedCheckpointError(
-            f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
-            f"{step_name(loaded.step)}, or ask for another checkpoint"
+            f"checkpoint {folder} is damaged: it holds step {loaded.step}",
+            f"give the folder its name back, {step_name(loaded.step)}, or ask for another checkpoint",
         )
     return loaded
 

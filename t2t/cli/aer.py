@@ -35,12 +35,12 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     missing = [name.upper() for name in ("gold", "test") if not values[name].value]
     if missing:
-        raise UserError(f"{' and '.join(missing)} not given; name the file made by hand, then the one to score")
+        raise UserError(f"{' and '.join(missing)} not given", "name the file made by hand, then the one to score")
     gold, found = _links(values.gold), _links(values.test)
     if len(gold) != len(found):
         raise UserError(
-            f"{values.gold} has {len(gold):,} lines and {values.test} has {len(found):,}; line n of one must belong to "
-            f"line n of the other"
+            f"{values.gold} has {len(gold):,} lines and {values.test} has {len(found):,}",
+            "line n of one must belong to line n of the other",
         )
     print(alignment_error_rate(gold, [sure + possible for sure, possible in found]))
     return 0

@@ -53,7 +53,7 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     count, requested = values.n, values.checkpoints
     if requested and count is not None:
-        raise UserError("--n and --checkpoints are given; keep one of them")
+        raise UserError("--n and --checkpoints are given", "keep one of them")
     if values.model_dir and values.output_dir not in ("", values.model_dir):
         log.warning(
             "--output_dir=%s has no effect with --model_dir: the mean stays in the run, where --checkpoint=%s finds it",
@@ -76,8 +76,9 @@ def _parse_checkpoints(store: CheckpointStore, requested: list[str]) -> list[int
     names = [text.strip() for text in requested]
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise UserError(
-            f"--checkpoints: {wrong[0]!r} is no checkpoint of a run; give steps, best, latest or names of averages, "
-            f"e.g. --checkpoints=100,200,best"
+            f"{wrong[0]!r} is no checkpoint of a run",
+            "give steps, best, latest or names of averages, e.g. --checkpoints=100,200,best",
+            option="checkpoints",
         )
     chosen: list[int | str] = []
     for name in names:

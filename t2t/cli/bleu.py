@@ -106,14 +106,14 @@ def main(values: flags.FlagValues) -> int:
     refuse_flags(values, _FOLDER_FLAGS, "no effect without --translations_dir")
     missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
     if missing:
-        raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
+        raise UserError(f"{' and '.join(missing)} not given", "name the file of translations and that of references")
     chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
     if chrf_options and not values.chrf:
-        raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
+        raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf", "add --chrf")
     _check_metrics(values)
     ter_options = _options(values, _TER_FLAGS, "ter_")
     if ter_options and not values.ter:
-        raise UserError(f"--ter_{next(iter(ter_options))} is given without --ter; add --ter")
+        raise UserError(f"--ter_{next(iter(ter_options))} is given without --ter", "add --ter")
     if values.paired or values.all_tokenizations:
         other = "--paired" if values.paired else "--all_tokenizations"
         refuse_flags(values, ("bleu_variant",), f"with {other}, --lowercase chooses the case")
@@ -152,21 +152,21 @@ def _check_metrics(values: flags.FlagValues) -> None:
     """Loads the plug-ins and checks --metrics and --source, before anything is printed; raises UserError."""
     if not values.metrics:
         if values.source:
-            raise UserError("--source: only --metrics read it; name one, or leave it out")
+            raise UserError("only --metrics read it", "name one, or leave it out", option="source")
         return
     if values.paired:
-        raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
+        raise UserError("--paired and --metrics are given", "it compares BLEU, --chrf and --ter: leave one out")
     load_plugins_quietly(values.t2t_usr_dir)
     for name in values.metrics:
         check_text_metric(name)
         if reads_inputs(name) and not values.source:
-            raise UserError(f"metric {name!r} reads the inputs, too; name their file with --source")
+            raise UserError(f"metric {name!r} reads the inputs, too", "name their file with --source")
 
 
 def _score_folder(values: flags.FlagValues) -> int:
     """Prints BLEU of each translation of a folder; returns the exit status."""
     if not values.reference:
-        raise UserError("--reference: not given; name the file of references of --translations_dir")
+        raise UserError("not given", "name the file of references of --translations_dir", option="reference")
     options = (*(f"chrf_{name}" for name in _CHRF_FLAGS), *(f"ter_{name}" for name in _TER_FLAGS))
     refuse_flags(
         values,
@@ -187,7 +187,7 @@ def _score_folder(values: flags.FlagValues) -> int:
 def _variants(values: flags.FlagValues) -> Sequence[str]:
     """Returns the BLEU variants to compute; raises UserError for --bleu_variant with --lowercase."""
     if values.bleu_variant and values.lowercase is not None:
-        raise UserError("--bleu_variant and --lowercase are both given; keep one")
+        raise UserError("--bleu_variant and --lowercase are both given", "keep one")
     return VARIANTS[values.bleu_variant or (UNCASED if values.lowercase else CASED)]
 
 
@@ -204,7 +204,7 @@ def _print_paired(
 ) -> None:
     """Prints the scores of all translations, with the comparison of each --paired file with --translation."""
     if values.all_tokenizations:
-        raise UserError("--paired and --all_tokenizations are given; compare by one tokenization: leave one out")
+        raise UserError("--paired and --all_tokenizations are given", "compare by one tokenization: leave one out")
     others = [(path, read_pairs(path, values.reference)[0]) for path in values.paired]
     for score in paired_bootstrap([(values.translation, translations), *others], references, options):
         print(score)
@@ -215,17 +215,17 @@ def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
     options = _options(values, _BLEU_FLAGS)
     if "smooth_value" in options and options.get("smooth_method") not in _SMOOTHED_BY_VALUE:
         raise UserError(
-            f"--smooth_value is given, which only --smooth_method={' and '.join(_SMOOTHED_BY_VALUE)} read; name one of "
-            f"them, or leave --smooth_value out"
+            f"--smooth_value is given, which only --smooth_method={' and '.join(_SMOOTHED_BY_VALUE)} read",
+            "name one of them, or leave --smooth_value out",
         )
     if not values.all_tokenizations:
         if values.language is not None and "tokenize" in options:
-            raise UserError("--language and --tokenize are both given, and each chooses the tokenizer; leave one out")
+            raise UserError("--language and --tokenize are both given, and each chooses the tokenizer", "leave one out")
         return options
     chosen = [f"--{name}" for name in options if name != "lowercase"]
     if chosen:
         raise UserError(
-            f"{' and '.join(chosen)} given with --all_tokenizations, which chooses for itself; leave one side out"
+            f"{' and '.join(chosen)} given with --all_tokenizations, which chooses for itself", "leave one side out"
         )
     return options
 
@@ -277,7 +277,9 @@ def score_folder(
     """
     place = local_path(folder)
     if not place.is_dir():
-        raise UserError(f"--translations_dir={folder}: there is no such folder; name that of t2t-translate-all")
+        raise UserError(
+            "there is no such folder", "name that of t2t-translate-all", option="translations_dir", value=folder
+        )
     found = False
     for step in steps_as_they_appear(lambda: _files(place), min_steps, wait_minutes):
         found, file = True, _files(place)[step]
@@ -285,7 +287,9 @@ def score_folder(
         how = {**options, "more_references": more}
         yield step, file, score_variants((translations, references), language, how, variants)
     if not found:
-        raise UserError(f"--translations_dir={folder}: it has no file <name>-<step> of at least {min_steps} updates")
+        raise UserError(
+            f"it has no file <name>-<step> of at least {min_steps} updates", option="translations_dir", value=folder
+        )
 
 
 def _files(place: Path) -> dict[int, Path]:
@@ -295,7 +299,7 @@ def _files(place: Path) -> dict[int, Path]:
         if (match := _STEP.fullmatch(path.name)) and path.is_file():
             step = int(match[1])
             if step in found:
-                raise UserError(f"{found[step]} and {path} are both of step {step}; keep the files of one problem")
+                raise UserError(f"{found[step]} and {path} are both of step {step}", "keep the files of one problem")
             found[step] = path
     return found
 

@@ -155,13 +155,13 @@ def _fault_of(error: Exception) -> T2TError | None:
         if package not in _OF_TENSORFLOW:
             return None
         return MachineError(
-            f"it needs the package {package}, which is not installed; pip install {package.replace('_', '-')}, or set "
-            f"KERAS_BACKEND=jax for what works on JAX (docs/jax.md)"
+            f"it needs the package {package}, which is not installed",
+            f"pip install {package.replace('_', '-')}, or set KERAS_BACKEND=jax for what works on JAX (docs/jax.md)",
         )
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.ENAMETOOLONG:
-        return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
+        return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be", "shorten it")
     return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None
 
 
@@ -186,10 +186,10 @@ def parse(
         rest = values([argv[0], *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
         raise UnknownNameError(
-            f"flag --{error.flagname} does not exist; {_did_you_mean(error.flagname, values)}see --help"
+            f"flag --{error.flagname} does not exist", f"{_did_you_mean(error.flagname, values)}see --help"
         ) from error
     except flags.Error as error:
-        raise UserError(f"{one_line(error)}; see --help") from error
+        raise UserError(f"{one_line(error)}", "see --help") from error
     if values.help:
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
@@ -238,11 +238,11 @@ def _check_values(values: flags.FlagValues) -> None:
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
+            raise UserError(f"flag --{name}={value}: {value} is not a finite number", "see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
-            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
+            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large", "see --help")
         if isinstance(value, str) and value.startswith("~") and name not in TEXTS and is_unknown_home(value):
-            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
+            raise UserError(f"flag --{name}={value}: there is no home folder of that name", "write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -252,11 +252,11 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
         several.value, rest = [*several.value, *rest[first:]], rest[:first]
     for name, argument in zip(positional, rest, strict=False):
         if values[name].present:
-            raise UserError(f"argument {argument!r}: it stands for --{name}, which is given as well; keep one")
+            raise UserError(f"argument {argument!r}: it stands for --{name}, which is given as well", "keep one")
         values[name].value = argument
     if len(rest) > len(positional):
         takes = f"{' '.join(positional).upper()} and flags" if positional else "flags only"
-        raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
+        raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value", "see --help")
 
 
 def _normalised(values: flags.FlagValues, argument: str) -> str:
@@ -279,7 +279,7 @@ def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
         if name is None or isinstance(values[name], flags.MultiFlag):
             continue
         if name in given:
-            raise UserError(f"--{name} is given twice, {given[name]} and {argument}; keep one")
+            raise UserError(f"--{name} is given twice, {given[name]} and {argument}", "keep one")
         given[name] = argument
 
 
@@ -357,16 +357,19 @@ def check_addresses(values: flags.FlagValues) -> None:
     sharing = _sharing(values)
     for name, value in _texts(values):
         if without_surrogates(value) != value:
-            raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8; rename the file or folder")
+            raise UserError(
+                f"flag --{name}={value!r}: it contains bytes that are no UTF-8", "rename the file or folder"
+            )
         if names_zoo(value) and name not in _ZOO:
-            raise UserError(f"--{name}={value}: only runs are in a zoo; name a path of another folder")
+            raise UserError("only runs are in a zoo", "name a path of another folder", option=name, value=value)
         if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
             for part in value.split(","):  # several runs
                 check_address(part.strip(), name)
                 if sharing and name in _SHARED and address_of(local_path(part.strip())):
                     raise UserError(
                         f"{sharing}: --{name}={part.strip()} is in an object store, and what shares the work shares a "
-                        f"folder; name one that all of them see, on a file system with locks"
+                        "folder",
+                        "name one that all of them see, on a file system with locks",
                     )
         else:
             check_local(value, name)

@@ -73,8 +73,8 @@ def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ..
             if key not in others:
                 near = _did_you_mean(key, others, found)
                 raise UnknownNameError(
-                    f"{_place(path, text, key)}: {key} is no flag; {near}keys are flags of t2t-trainer and other "
-                    f"commands, and the table [hparams]"
+                    f"{_place(path, text, key)}: {key} is no flag",
+                    f"{near}keys are flags of t2t-trainer and other commands, and the table [hparams]",
                 )
         elif key == HPARAMS:
             _fill_hparams(values, path, text, value)
@@ -94,13 +94,13 @@ def _did_you_mean(key: str, known_flags: Iterable[str], found: Mapping[str, Any]
 def read_config(path: Path) -> tuple[str, dict[str, Any]]:
     """Returns the text and the keys of a --config file; raises UserError if it is missing, or not TOML."""
     if not path.is_file():
-        raise UserError(f"--config={path}: there is no such file; check the path")
+        raise UserError("there is no such file", "check the path", option="config", value=path)
     try:
         with os_errors_as_machine_errors(f"cannot read {path}"):
             text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
-        raise UserError(f"{path}: it is not TOML: {one_line(error)}; write name = value, text in quotes") from error
+        raise UserError(f"{path}: it is not TOML: {one_line(error)}", "write name = value, text in quotes") from error
 
 
 def _place(path: Path, text: str, *keys: str) -> str:
@@ -127,7 +127,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
     elements = value if isinstance(value, list) else [value]
     if type(value) not in types or any(type(element) not in types for element in elements):
         found = json.dumps(value, default=str)
-        raise UserError(f"{place}: {flag.name} = {found}: it is not {allowed}; write {allowed}")
+        raise UserError(f"{place}: {flag.name} = {found}: it is not {allowed}", f"write {allowed}")
     try:
         for element in elements:
             flag.parse(element)
@@ -153,7 +153,7 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> No
     unset_of_file(values, names)
     given = [f"--{name}" for name in names if values[name].present]
     if given:
-        raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
+        raise UserError(f"{', '.join(given)}: {why}", f"leave {'it' if len(given) == 1 else 'them'} out")
 
 
 def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -> None:
@@ -169,8 +169,8 @@ def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -
                 raise UserError(f"{place}: {error}") from error
     elif not all(isinstance(one, str) for one in found):
         raise UserError(
-            f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table; write [hparams] and name = value "
-            f"below"
+            f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table",
+            "write [hparams] and name = value below",
         )
     values[HPARAMS].places = [*_hparams_and_places(values), *zip(found, places, strict=True)]
     values[HPARAMS].of_file = merge_overrides(join_overrides(found), hparams_of_file(values))
@@ -235,5 +235,5 @@ def _toml(name: str, value: Any) -> str:
         return f"[{', '.join(_toml(name, element) for element in value)}]"
     text = str(value)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise UserError(f"--{name}={text!r}: it is no Unicode, which TOML cannot hold; use another name")
+        raise UserError("it is no Unicode, which TOML cannot hold", "use another name", option=name, value=text)
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -69,17 +69,20 @@ def main(values: flags.FlagValues) -> int:
     if values.shard and values.merge:
         raise UserError(
             f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "
-            f"command merges these with --merge; give one of both"
+            "command merges these with --merge",
+            "give one of both",
         )
     if values.beam_options and (values.shard or values.merge):
         raise UserError(
             f"--beam_options and --{'shard' if values.shard else 'merge'}: Apache Beam makes all shards and merges "
-            f"them; give one of both"
+            "them",
+            "give one of both",
         )
     if processes and (values.beam_options or values.merge):
         raise UserError(
             f"--num_concurrent_processes={processes} and --{'merge' if values.merge else 'beam_options'}: it is for "
-            f"processes of this command, and there are none; leave it out"
+            "processes of this command, and there are none",
+            "leave it out",
         )
     if beam_options := checked_beam_options(values):
         from t2t.pipelines import generation

@@ -237,29 +237,40 @@ def _check(values: flags.FlagValues) -> None:
     if values.attention_to_html:
         exclusive = ["--attention_to_html", *(mode for mode in given if mode != "--decode_from_file")]
     if len(exclusive) > 1:
-        raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
+        raise UserError(
+            f"{' and '.join(exclusive)} are given", "the command does one thing at a time: keep one of them"
+        )
     _refuse_unread(values)
     if values.attention_to_html:
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
-            "--decode_to_file: it names where --decode_from_file, --score_file, --align_file or --decode_split writes; "
-            "give one of them too"
+            "it names where --decode_from_file, --score_file, --align_file or --decode_split writes",
+            "give one of them too",
+            option="decode_to_file",
         )
     if values.output_format == FILES and not (values.decode_from_file or values.decode_split):
         raise UserError(
-            f"--output_format={FILES}: files go next to the output of --decode_from_file or --decode_split; give "
-            f"one of them"
+            "files go next to the output of --decode_from_file or --decode_split",
+            "give one of them",
+            option="output_format",
+            value=FILES,
         )
     if values.output_format == FILES and values.alignments:
-        raise UserError(f"--alignments: --output_format={FILES} writes names of files alone; leave one of them out")
+        raise UserError(
+            f"--output_format={FILES} writes names of files alone", "leave one of them out", option="alignments"
+        )
     if values.token_scores and values.output_format != "jsonl":
         raise UserError(
-            f"--token_scores: --output_format={values.output_format} has no place for them; add --output_format=jsonl"
+            f"--output_format={values.output_format} has no place for them",
+            "add --output_format=jsonl",
+            option="token_scores",
         )
     for name, what in _SIDE_FILES.items():
         if values[name].value and given != ["--decode_from_file"]:
-            raise UserError(f"--{name}: it says what the outputs of --decode_from_file {what}; give that alone with it")
+            raise UserError(
+                f"it says what the outputs of --decode_from_file {what}", "give that alone with it", option=name
+            )
     if values.decode_reference:
         check_reference(values)
     check_shard_flags(values)

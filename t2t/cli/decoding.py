@@ -100,16 +100,21 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
 def check_reference(values: flags.FlagValues) -> None:
     """Raises UserError for --decode_reference without outputs that can be scored, or a file that is not for them."""
     if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
-        raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
+        raise UserError(
+            "it scores the file that --decode_from_file writes", "name two files", option="decode_reference"
+        )
     if "merge" in values and values.merge:
         raise UserError(
-            "--decode_reference: --merge only joins files; leave it out, and score the merged file with t2t-bleu"
+            "--merge only joins files",
+            "leave it out, and score the merged file with t2t-bleu",
+            option="decode_reference",
         )
     unscored = [name for name in ("shard", "attention_to_html") if name in values and values[name].value]
     if unscored or ("n_best" in values and (values.n_best > 1 or values.output_format != TEXT)):
         raise UserError(
-            "--decode_reference: it scores one output for each line; leave out --n_best, --output_format, --shard and "
-            "--attention_to_html"
+            "it scores one output for each line",
+            "leave out --n_best, --output_format, --shard and --attention_to_html",
+            option="decode_reference",
         )
     lines, *counts = map(_count_lines, [values.decode_from_file, *(paths := split_references(values.decode_reference))])
     for path, count in zip(paths, counts, strict=True):
@@ -135,8 +140,9 @@ def check_scoring(reference: str, hparams: DecodeHParams, problems: Iterable[Pro
             check_references(text_metrics(problem.metrics))
     if hparams.alignments:
         raise UserError(
-            "--decode_reference: it scores outputs alone, and with the hparam alignments=True each line ends in word "
-            "alignments; leave --alignments out, or give --hparams=alignments=False if the run has it"
+            "it scores outputs alone, and with the hparam alignments=True each line ends in word alignments",
+            "leave --alignments out, or give --hparams=alignments=False if the run has it",
+            option="decode_reference",
         )
 
 
@@ -146,8 +152,10 @@ def check_split_languages(values: flags.FlagValues, problem: Problem) -> None:
         requested, own = values[name].value, getattr(problem, name)
         if requested not in ("", own):
             raise UserError(
-                f"--{name}={requested}: --decode_split reads examples of {problem.name}, whose language is "
-                f"{own or 'not known'}; leave it out, or decode a file of texts with --decode_from_file"
+                f"--decode_split reads examples of {problem.name}, whose language is {own or 'not known'}",
+                "leave it out, or decode a file of texts with --decode_from_file",
+                option=name,
+                value=requested,
             )
 
 

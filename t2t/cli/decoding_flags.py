@@ -172,22 +172,24 @@ def check_shard_flags(values: flags.FlagValues) -> None:
         return
     if len(requested) > 1:
         raise UserError(
-            f"{' and '.join(requested)} are given; --shard does one shard, --merge joins those that are done, and "
-            f"--beam_options does all and joins them: keep one"
+            f"{' and '.join(requested)} are given",
+            "--shard does one shard, --merge joins those that are done, and --beam_options does all and joins them: "
+            "keep one",
         )
     source = "".join(values[name].value for name in FILE_MODES)
     if not source or values.attention_to_html:
         given = "--attention_to_html makes one page" if values.attention_to_html else "only files are divided"
         raise UserError(
-            f"{requested[0]}: {given}; give {requested[0]} with --decode_from_file, --score_file or --align_file alone"
+            f"{requested[0]}: {given}",
+            f"give {requested[0]} with --decode_from_file, --score_file or --align_file alone",
         )
     if not values.decode_to_file:
-        raise UserError(f"{requested[0]}: parts go next to the output; name that with --decode_to_file")
+        raise UserError(f"{requested[0]}: parts go next to the output", "name that with --decode_to_file")
     if values.engine == AUTO and not values.merge:
         if values["engine"].present:
             raise UserError(
-                f"{requested[0]}: with --engine=auto each process chooses its engine, and the parts may be of several; "
-                f"name one for all, --engine=tensorflow or --engine=ctranslate2"
+                f"{requested[0]}: with --engine=auto each process chooses its engine, and the parts may be of several",
+                "name one for all, --engine=tensorflow or --engine=ctranslate2",
             )
         values.engine = TENSORFLOW
     if values.shard:

@@ -78,7 +78,9 @@ def main(values: flags.FlagValues) -> int:
         return _judge_choices(load_run(values, run.path, config.problem), values.choice_file)
     if values.compare_engine and values.engine != CTRANSLATE2:
         raise UserError(
-            f"--compare_engine: --engine={values.engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
+            f"--engine={values.engine} is not compared with TensorFlow",
+            "ask for --engine=ctranslate2",
+            option="compare_engine",
         )
     return evaluate(config, values.checkpoint, values.split, values.eval_steps, values)
 

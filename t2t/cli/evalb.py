@@ -41,7 +41,9 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status, 1 where MAX_ERROR stops the report."""
     missing = [name.upper() for name in ("gold", "test") if not values[name].value]
     if missing:
-        raise UserError(f"{' and '.join(missing)} not given; name the file of gold trees, then that of trees to score")
+        raise UserError(
+            f"{' and '.join(missing)} not given", "name the file of gold trees, then that of trees to score"
+        )
     parameters = get_parameters(values.param_file)
     repaired: Counter = Counter()
     try:
@@ -59,5 +61,5 @@ def _lines(path: str, repaired: Counter) -> Iterator[str]:
     """Opens a file when called, not at the first line, so that a missing one is an error before the report begins."""
     if not Path(path).is_file():
         found = "this is no plain file" if Path(path).exists() else "there is no such file"
-        raise UserError(f"{path}: {found}; check the path")
+        raise UserError(f"{path}: {found}", "check the path")
     return read_lines(path, repaired)

@@ -88,18 +88,20 @@ def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
     """Checks the request as far as possible without loading TensorFlow; returns its folder and problem."""
     run = open_trained_run(values)
     if not values.export_dir and (is_mirrored(run.path) or is_in_zoo(run.path)):
-        raise UserError("--export_dir: not given; name the folder to make, here or in an object store")
+        raise UserError("not given", "name the folder to make, here or in an object store", option="export_dir")
     folder = local_path(values.export_dir) if values.export_dir else _next_version(run.path / "export")
     check_request(values.format, values.quantization, folder)
     problem, data_dir = select_problem(run, values.problem, values.target_language), values.data_dir
     if file := values.parity_file:
         if next(iter(read_lines(local_path(file), Counter())), None) is None:
-            raise UserError(f"--parity_file={file}: it holds no line; give lines of text to try the export on")
+            raise UserError(
+                "it holds no line", "give lines of text to try the export on", option="parity_file", value=file
+            )
     elif data_dir:
         try:
             open_run_data(run, data_dir, problem, DEV, verify=False)
         except UserError as error:
-            raise UserError(f"{error}; {OTHER_INPUTS}") from None
+            raise UserError(f"{error}", f"{OTHER_INPUTS}") from None
     return folder, problem
 
 

@@ -73,18 +73,22 @@ def _request(values: flags.FlagValues) -> ImportRequest:
     """Returns the request; raises UserError for all mistakes that can be found before TensorFlow loads."""
     if (name := values["from"].value) not in IMPORTERS:
         raise UnknownNameError(
-            f"--from={name}: there is no such importer; ask for one of {', '.join(IMPORTERS.names())}; "
-            f"{IMPORTERS.plugin_hint}"
+            f"there is no such importer; ask for one of {', '.join(IMPORTERS.names())}",
+            IMPORTERS.plugin_hint,
+            option="from",
+            value=name,
         )
     form = read_by(name)
     _check_given(values, form)
     model_dir, output_dir = local_path(values.model_dir), local_path(values.output_dir)
     if not model_dir.is_dir():
-        raise UserError(f"--model_dir={model_dir}: no such folder; name {form.folder}")
+        raise UserError("no such folder", f"name {form.folder}", option="model_dir", value=model_dir)
     if values.vocab_file:
         read_vocabulary(values.vocab_file)
     if RunDir.exists(output_dir):
-        raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
+        raise UserError(
+            "a run has begun there", "name another folder for the imported one", option="output_dir", value=output_dir
+        )
     return request_import(
         format=values["from"].value,
         model_dir=model_dir,
@@ -103,9 +107,13 @@ def _sentencepiece_models(given: str) -> tuple[Path, ...]:
     """Returns the paths that the flag names; raises UserError unless they are files, one or two."""
     paths = tuple(local_path(name) for name in given.split(",") if name)
     if len(paths) > 2:
-        raise UserError(f"--sentencepiece_model={given}: {len(paths)} files are named; name one, or one for each side")
+        raise UserError(
+            f"{len(paths)} files are named", "name one, or one for each side", option="sentencepiece_model", value=given
+        )
     if missing := [path for path in paths if not path.is_file()]:
-        raise UserError(f"--sentencepiece_model={given}: there is no file {missing[0]}; name the model of the tokens")
+        raise UserError(
+            f"there is no file {missing[0]}", "name the model of the tokens", option="sentencepiece_model", value=given
+        )
     return paths
 
 
@@ -114,8 +122,8 @@ def _check_given(values: flags.FlagValues, form: Reads) -> None:
     missing = [name for name in ("model_dir", *form.needs, "output_dir") if not values[name].value]
     if missing:
         used = "" if is_given(values["from"]) else f", for --from={values['from'].value}, which is used unless given"
-        raise UserError(f"{', '.join('--' + name for name in missing)}: not given{used}; see --help")
+        raise UserError(f"{', '.join('--' + name for name in missing)}: not given{used}", "see --help")
     others = {name for other in map(read_by, IMPORTERS.names()) for name in (*other.needs, *other.takes)}
     for name in sorted(others - {*form.needs, *form.takes}):
         if values[name].present:
-            raise UserError(f"--{name}: --from={values['from'].value} does not read it; leave it out")
+            raise UserError(f"--from={values['from'].value} does not read it", "leave it out", option=name)

@@ -71,13 +71,18 @@ def main(values: flags.FlagValues) -> int:
     folders = [folder for name in names for folder in (zoo_runs().values() if name == ZOO_PREFIX else [_folder(name)])]
     data = local_path(values.data_dir)
     if values.data_dir and not address_of(data) and not data.is_dir():
-        raise UserError(f"--data_dir={values.data_dir}: there is no such folder; name that of the generated data")
+        raise UserError(
+            "there is no such folder", "name that of the generated data", option="data_dir", value=values.data_dir
+        )
     if values.plot:
         return _plot(values, folders)
     named = named_runs(values.output_dir) if values.output_dir else {}
     if exports := [folder for folder in named.values() if is_export(folder)]:
         raise UserError(
-            f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
+            "an export has nothing to look into",
+            "name the run that it was made of",
+            option="output_dir",
+            value=exports[0],
         )
     if values.ends_with_input:
         threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
@@ -95,11 +100,11 @@ def _folder(name: str) -> Path:
     path = local_path(name).resolve()
     if not RunDir.exists(path):
         if not path.is_dir():
-            raise UserError(f"{name}: there is no such folder; name a run, or a folder with runs below it")
+            raise UserError(f"{name}: there is no such folder", "name a run, or a folder with runs below it")
         if next(find_runs(path), None) is None:
             raise UserError(
-                f"{name}: there is no run below this folder; train one with t2t-trainer, name another, or "
-                f"{ZOO_PREFIX} for those that come with t2t"
+                f"{name}: there is no run below this folder",
+                f"train one with t2t-trainer, name another, or {ZOO_PREFIX} for those that come with t2t",
             )
     return path
 
@@ -141,11 +146,13 @@ def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> 
     reader, own = data.readers[split], data.problem.target_language
     if values.target_language not in ("", own):
         raise UserError(
-            f"--target_language={values.target_language}: references of {data.problem.name} are in {own or 'another'}; "
-            f"give lines of your own"
+            f"references of {data.problem.name} are in {own or 'another'}",
+            "give lines of your own",
+            option="target_language",
+            value=values.target_language,
         )
     if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
-        raise UserError(f"{data.problem.name}: its inputs or targets are no text; give lines of your own")
+        raise UserError(f"{data.problem.name}: its inputs or targets are no text", "give lines of your own")
     examples = SplitExamples(data.problem, reader, count)
     return examples.texts(), examples.references(), len(reader)
 
@@ -172,7 +179,9 @@ def _plot(values: flags.FlagValues, folders: list[Path]) -> int:
     drawn = _curves_below(run_folders.RunFolders({}, folders), folders, curves.curves_of)
     drawn |= {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
     if not drawn:
-        raise UserError(f"--plot={values.plot}: none of the runs has figures to draw; train them on, or name others")
+        raise UserError(
+            "none of the runs has figures to draw", "train them on, or name others", option="plot", value=values.plot
+        )
     names = curves.plot_curves(drawn, values.plot)
     print(f"{len(names)} curves drawn: {', '.join(names)}")
     return 0

@@ -112,7 +112,7 @@ def config_of(values: flags.FlagValues) -> RunConfig:
         UserError: there is no --problem, and the command has no flag for a run that could name it.
     """
     if not values.problem and "model" not in values:
-        raise UserError("--problem: not given; name one; list what there is with --registry_help")
+        raise UserError("not given; name one", "list what there is with --registry_help", option="problem")
     given = given_values(values, OPTIONS)
     if given.get("schedule", TRAIN_ONLY) not in (TRAIN_AND_EVALUATE, TRAIN_ONLY):  # it only evaluates, without a seed
         given = {name: value for name, value in given.items() if name not in ("schedule", "random_seed")}

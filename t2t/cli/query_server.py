@@ -42,7 +42,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     if not values.server:
-        raise UserError("--server: not given; name host:port of a running t2t-server, e.g. localhost:8080")
+        raise UserError("not given", "name host:port of a running t2t-server, e.g. localhost:8080", option="server")
     address = _address(values.server)
     for text in [values.inputs_once] if values.inputs_once else typed_lines():
         for output in _outputs(address, text, values):
@@ -59,7 +59,7 @@ def _address(server: str) -> str:
     except ValueError:  # brackets that do not match, a port that is no number
         is_address = False
     if not is_address:
-        raise UserError(f"--server={server}: it is no address of a web server; give host:port")
+        raise UserError("it is no address of a web server", "give host:port", option="server", value=server)
     return address
 
 
@@ -87,12 +87,12 @@ def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str
         kind = UserError if error.code < 500 else MachineError
         raise kind(f"{address} refuses the text: {_message(error)}") from error
     except http.client.InvalidURL as error:
-        raise UserError(f"--server={values.server!r}: {error}; give host:port") from error
+        raise UserError(f"{error}", "give host:port", option="server", value=values.server) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise MachineError(f"no answer from {address}: {reason}; is t2t-server running there?") from error
+        raise MachineError(f"no answer from {address}: {reason}", "is t2t-server running there?") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise MachineError(f"{address} does not answer as t2t-server does; check --server") from error
+        raise MachineError(f"{address} does not answer as t2t-server does", "check --server") from error
 
 
 def _message(error: urllib.error.HTTPError) -> str:

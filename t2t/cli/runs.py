@@ -65,7 +65,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE, positional=("folder",))
 def main(values: flags.FlagValues) -> int:
     if not values.folder:
-        raise UserError("--folder: not given; name the folder below which the runs are")
+        raise UserError("not given", "name the folder below which the runs are", option="folder")
     criteria = _criteria(values.filter)
     name = _known("--sort", values.sort.removeprefix("-"))
     runs = [one for one in _overviews(values.folder) if _fits(one, criteria)]
@@ -90,7 +90,7 @@ def _criteria(text: str) -> list[tuple[str, str]]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, wanted = part.partition("=")
         if not equals:
-            raise UserError(f"--filter={text}: {part!r} is no name=text; write such as problem=translate")
+            raise UserError(f"{part!r} is no name=text", "write such as problem=translate", option="filter", value=text)
         found.append((_known("--filter", name), wanted))
     return found
 
@@ -98,7 +98,7 @@ def _criteria(text: str) -> list[tuple[str, str]]:
 def _known(flag: str, name: str) -> str:
     if name not in FIELDS:
         raise UnknownNameError(
-            f"{flag}: there is no {name!r}; {did_you_mean(name, FIELDS)}names are {', '.join(FIELDS)}"
+            f"{flag}: there is no {name!r}", f"{did_you_mean(name, FIELDS)}names are {', '.join(FIELDS)}"
         )
     return name
 

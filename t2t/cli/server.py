@@ -61,9 +61,13 @@ with a --host that others can reach, anyone there can use it. Exports are checke
 def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, RUN) as define:
-        define.multi_string("adapters", [], "Folder of an adapter run, for its latest checkpoint whatever --checkpoint "
-                            "is, or of one of its checkpoints, or NAME=FOLDER; it shares the weights of its base run, "
-                            "which --output_dir names.")  # fmt: skip
+        define.multi_string(
+            "adapters",
+            [],
+            "Folder of an adapter run, for its latest checkpoint whatever --checkpoint "
+            "is, or of one of its checkpoints, or NAME=FOLDER; it shares the weights of its base run, "
+            "which --output_dir names.",
+        )
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8501, "Port to listen on; 0 for any free one.", 0, 65535)
 
@@ -71,31 +75,54 @@ def build_flags(values: flags.FlagValues) -> None:
 def define_server_flags(values: flags.FlagValues, request_beam: int = 8) -> None:
     """Defines the flags of the served runs and of the limits of requests; `request_beam` is a default."""
     with flag_group(values, RUN) as define:
-        define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
-                            "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.")  # fmt: skip
+        define.multi_string(
+            "output_dir",
+            [],
+            "Folder of a run, of one of its checkpoints or of an export, or "
+            "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.",
+        )
         define.string("checkpoint", "latest", "latest, best, best:5, averaged or a step; applies to every run.")
         define.string("problem", "", "Problem to use, in runs of several.")
     define_usr_dir_flag(values)
     with flag_group(values, SERVICE) as define:
         define.string("host", "127.0.0.1", "Address to listen on.")
-        define.multi_string("allow_origin", [], "Origin of another site whose pages may send requests, e.g. "
-                            "https://page.example.")  # fmt: skip
+        define.multi_string(
+            "allow_origin", [], "Origin of another site whose pages may send requests, e.g. https://page.example."
+        )
         define.integer("n_best", 1, "Outputs for each text by default; requests may override it.", 1)
-        define.integer("request_beam", request_beam, "Largest beam, or number of samples per text, that a request may "
-                       "ask for; the run's own is always allowed.", 1)  # fmt: skip
+        define.integer(
+            "request_beam",
+            request_beam,
+            "Largest beam, or number of samples per text, that a request may ask for; the run's own is always allowed.",
+            1,
+        )
         define.integer("batch_texts", 32, "Largest number of texts in a batch.", 1)
-        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0,
-                     1000 * LONGEST_S)  # fmt: skip
-        define.integer("queue_texts", 256, "Largest number of queued texts for each run, of queued figures, and of "
-                       "streamed answers that wait.", 1)  # fmt: skip
+        define.float(
+            "batch_wait_ms", 3.0, "Milliseconds that a text waits for others to form a batch.", 0.0, 1000 * LONGEST_S
+        )
+        define.integer(
+            "queue_texts",
+            256,
+            "Largest number of queued texts for each run, of queued figures, and of streamed answers that wait.",
+            1,
+        )
         define.integer("streams", 4, "Largest number of concurrent streamed answers; others wait.", 1)
         define.integer("request_texts", 128, "Largest number of texts in a request.", 1)
         define.integer("request_bytes", 1 << 20, "Largest body of a request, in bytes.", 1)
-        define.boolean("truncate", False, "Truncates texts that are too long where a request does not say; without, "
-                       "they are refused.")  # fmt: skip
+        define.boolean(
+            "truncate",
+            False,
+            "Truncates texts that are too long where a request does not say; without, they are refused.",
+        )
         define.float("request_seconds", 60.0, "Time limit of a request, in seconds.", 0.001, LONGEST_S)
-        define.float("reload_seconds", 0.0, "Looks for newer checkpoints of the runs after this many seconds, and "
-                     "serves them; 0 = only on request, POST /v1/models/NAME:reload.", 0.0, LONGEST_S)  # fmt: skip
+        define.float(
+            "reload_seconds",
+            0.0,
+            "Looks for newer checkpoints of the runs after this many seconds, and "
+            "serves them; 0 = only on request, POST /v1/models/NAME:reload.",
+            0.0,
+            LONGEST_S,
+        )
         define.float("grace_seconds", 30.0, "Seconds to finish open requests at shutdown.", 1.0, LONGEST_S)
     define_language_flags(values)
     define_search_flags(values, decodes_only=True)
@@ -150,10 +177,11 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         started = engine.ServingEngine(models, limits)
         hosts = connections.allowed_hosts(values.host, listening)
         if connections.ANY in hosts:
-            log.warning("--host=%s: others can reach this address; there is no password, and any host name is accepted",
-                        values.host)  # fmt: skip
-        served = routes.build_app(started, hosts, more_addresses(started, folders), origins,
-                                  values.reload_seconds)  # fmt: skip
+            log.warning(
+                "--host=%s: others can reach this address; there is no password, and any host name is accepted",
+                values.host,
+            )
+        served = routes.build_app(started, hosts, more_addresses(started, folders), origins, values.reload_seconds)
         for model in models:
             model.warm_up_others()
         connections.serve(served, listening, values.grace_seconds, engine=started)
@@ -163,8 +191,12 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
 def _origin(text: str) -> str:
     """Returns a value of --allow_origin in lower case; raises UserError if it is not an origin."""
     if not _ORIGIN.fullmatch(text):
-        raise UserError(f"--allow_origin={text}: an origin is a scheme, a host and perhaps a port; give e.g. "
-                        "https://page.example:8443")  # fmt: skip
+        raise UserError(
+            "an origin is a scheme, a host and perhaps a port",
+            "give e.g. https://page.example:8443",
+            option="allow_origin",
+            value=text,
+        )
     return text.lower()
 
 
@@ -186,10 +218,11 @@ def named_runs(arguments: Sequence[str], flag: str = "output_dir") -> dict[str, 
         if not _NAME.fullmatch(name):
             raise UserError(
                 f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
-                f"or digit; give another, --{flag}=NAME=RUN"
+                "or digit",
+                f"give another, --{flag}=NAME=RUN",
             )
         if name in found:
-            raise UserError(f"two runs have the name {name!r}; name them apart, --{flag}=NAME=RUN")
+            raise UserError(f"two runs have the name {name!r}", f"name them apart, --{flag}=NAME=RUN")
         found[name] = folder
     return found
 
@@ -204,7 +237,7 @@ def _named_adapters(values: flags.FlagValues, named: dict[str, str]) -> dict[str
         return {}
     adapters = named_runs(values.adapters, "adapters")
     if taken := [name for name in adapters if name in named]:
-        raise UserError(f"two runs have the name {taken[0]!r}; name them apart, --adapters=NAME=RUN")
+        raise UserError(f"two runs have the name {taken[0]!r}", "name them apart, --adapters=NAME=RUN")
     check_engine_of_adapters(engine_choice(values))
     for folder in adapters.values():
         path, checkpoint = run_and_checkpoint(folder)
@@ -220,7 +253,7 @@ def _named_run(argument: str, flag: str) -> tuple[str, str]:
     if equals and not Path(argument).expanduser().exists():
         return name, folder
     if len(split_folders(argument)) > 1:
-        raise UserError(f"--{flag}={argument}: an ensemble needs a name; give --output_dir=NAME={argument}")
+        raise UserError("an ensemble needs a name", f"give --output_dir=NAME={argument}", option=flag, value=argument)
     path = local_path(argument).resolve()
     return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
@@ -230,8 +263,10 @@ def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
     folders = split_folders(folder)
     if len(folders) > 1 and (found := [one for one in folders if run_and_checkpoint(one)[1]]):
         raise UserError(
-            f"--output_dir={folder}: {found[0]} is a checkpoint, and an ensemble is of runs; name its run, with "
-            f"--checkpoint for all of them"
+            f"{found[0]} is a checkpoint, and an ensemble is of runs",
+            "name its run, with --checkpoint for all of them",
+            option="output_dir",
+            value=folder,
         )
     runs = [_checked_run(values, one) for one in folders]
     check_one_problem(runs, problem_of(values, runs[0]))
@@ -362,7 +397,7 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
     if fixed or trained_overrides(values):
         requested = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
         raise UserError(
-            f"{requested}: {folder} is an export, which answers as it was made; leave that out or name its run"
+            f"{requested}: {folder} is an export, which answers as it was made", "leave that out or name its run"
         )
 
 

@@ -229,7 +229,7 @@ def answer_unused_flags(values: flags.FlagValues) -> None:
         if unused.neutral in _BOOLEAN:
             given = f"--{name}" if flag.value else f"--no{name}"
         if unused.refused:
-            raise UserError(f"{given}: not supported; {unused.advice}; leave it out")
+            raise UserError(f"{given}: not supported; {unused.advice}", "leave it out")
         log.warning("%s has no effect; %s", given, unused.advice)
 
 
@@ -270,12 +270,12 @@ def check_schedule(values: flags.FlagValues) -> None:
     """Replaces a synonym in --schedule by our value; raises UserError for an unknown or unsupported schedule."""
     requested = values.schedule
     if requested in REFUSED:
-        raise UserError(f"--schedule={requested}: not supported; {REFUSED[requested]}")
+        raise UserError("not supported", f"{REFUSED[requested]}", option="schedule", value=requested)
     values.schedule = SYNONYMS.get(requested, requested)
     if values.schedule not in SCHEDULES:
         raise UserError(
-            f"--schedule={requested} does not exist; choose one of {', '.join(SCHEDULES)}, or of its synonyms "
-            f"{', '.join(SYNONYMS)}"
+            f"--schedule={requested} does not exist",
+            f"choose one of {', '.join(SCHEDULES)}, or of its synonyms {', '.join(SYNONYMS)}",
         )
 
 
@@ -340,12 +340,14 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     """
     text = values.decode_hparams
     if unknown := assigned_names(text) - set(_KNOWN):
-        raise UserError(f"--decode_hparams={text}: there is no {_advice(values, min(unknown))}")
+        raise UserError(f"there is no {_advice(values, min(unknown))}", option="decode_hparams", value=text)
     given = parse_overrides(text, _KNOWN, _KNOWN, flag="--decode_hparams")
     for name, value in given.items():
         if name in _REFUSED and value != _REFUSED[name]:
             advice = _INSTEAD.get(name, "it has no counterpart")
-            raise UserError(f"--decode_hparams={name}={value}: not supported; {advice}; leave it out")
+            raise UserError(
+                f"not supported; {advice}", "leave it out", option="decode_hparams", value=f"{name}={value}"
+            )
     for name in [name for name in given if name in DECODE_HPARAMS]:
         _set(values, name, DECODE_HPARAMS[name], 0 if name == "max_input_size" and given[name] < 0 else given[name])
     if given.get("return_beams"):
@@ -356,7 +358,12 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
         _set(values, "shards", "shard", f"{given.get('shard_id', 0)}/{given['shards']}")
     elif given.get("shard_id"):
         shard, shards = given["shard_id"], given.get("shards", 1)
-        raise UserError(f"--decode_hparams=shard_id={shard}: with shards={shards} there is 0 alone; give more shards")
+        raise UserError(
+            f"with shards={shards} there is 0 alone",
+            "give more shards",
+            option="decode_hparams",
+            value=f"shard_id={shard}",
+        )
     if useless := [name for name in given if name in _WITHOUT_EFFECT]:
         instead = "; batches are cut by --decode_batch_size ids" if "batch_size" in useless else ""
         log.warning("--decode_hparams: %s: no effect%s", ", ".join(useless), instead)
@@ -376,16 +383,16 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
         UserError: the command has no such flag, it was given there with another value, or the value is not allowed.
     """
     if not has_flag(values, flag):
-        raise UserError(f"--decode_hparams: {name}: this command does not read it; decode with t2t-decoder")
+        raise UserError(f"{name}: this command does not read it", "decode with t2t-decoder", option="decode_hparams")
     by_file = is_of_file(values["decode_hparams"])
     if values[flag].present and by_file and not is_of_file(values[flag]):
         return
     if values[flag].present and values[flag].value != value and by_file == is_of_file(values[flag]):
-        raise UserError(f"--decode_hparams: {name}={value}, but --{flag}={values[flag].value}; keep one")
+        raise UserError(f"{name}={value}, but --{flag}={values[flag].value}", "keep one", option="decode_hparams")
     try:
         values[flag].parse(str(value))
     except flags.Error as error:
-        raise UserError(f"--decode_hparams: {name}={value}: {one_line(error)}") from error
+        raise UserError(f"{name}={value}: {one_line(error)}", option="decode_hparams") from error
     values[flag].using_default_value = False
     values[flag].present = True
     mark_of_file(values[flag], by_file)

@@ -195,9 +195,9 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
     """Raises UserError for wrong flags before generating and training, which can take hours."""
     config = experiment.config
     if config.output_folder.exists() and not config.output_folder.is_dir():
-        raise UserError(f"--output_dir={config.output_folder}: that is a file; name a folder")
+        raise UserError("that is a file", "name a folder", option="output_dir", value=config.output_folder)
     if values.decode_to_file and not values.decode_from_file:
-        raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
+        raise UserError("it names where --decode_from_file writes", "give that too", option="decode_to_file")
     if values.decode_reference:
         check_reference(values)
         check_scoring(values.decode_reference, experiment.hparams, experiment.problems)
@@ -206,19 +206,19 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
     decodes = _decodes(values)
     if decodes and len(split_mixture(config.problem)) > 1:
         raise UserError(
-            f"{' and '.join(decodes)}: --problems={config.problem} names several; train first, then decode one with "
-            f"t2t-decoder --output_dir={config.output_folder} --problem=..."
+            f"{' and '.join(decodes)}: --problems={config.problem} names several",
+            f"train first, then decode one with t2t-decoder --output_dir={config.output_folder} --problem=...",
         )
     for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
         if values[name].value and not values.warm_start_from:
-            raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
+            raise UserError("it tells how --warm_start_from is taken", "give that too", option=name)
 
 
 def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> None:
     """Raises UserError for flags that evaluating ignores, wrong values of --track, and missing packages."""
     for name in _OF_TRAINING:
         if evaluates_only and values[name].value != values[name].default:
-            raise UserError(f"--{name}: nothing trains with --schedule={values.schedule}; leave one of them out")
+            raise UserError(f"nothing trains with --schedule={values.schedule}", "leave one of them out", option=name)
     if values.track:
         check_trackers(values.track)
     if values.studio:

@@ -52,7 +52,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     if not values.source or values.source == STANDARD:
-        raise UserError("--source: not given; name a file to decode with every checkpoint")
+        raise UserError("not given", "name a file to decode with every checkpoint", option="source")
     LineSource(values.source)
     run = open_run(values.output_dir, values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
     check_run_loadable(run, values, "latest")
@@ -69,7 +69,9 @@ def main(values: flags.FlagValues) -> int:
             _decode(values, run, problem, step, str(target))
         count += 1
     if not count:
-        raise UserError(f"--min_steps={values.min_steps}: {run.path} has no checkpoint of so many updates; give less")
+        raise UserError(
+            f"{run.path} has no checkpoint of so many updates", "give less", option="min_steps", value=values.min_steps
+        )
     return 0
 
 

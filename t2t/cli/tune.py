@@ -84,9 +84,11 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     if not values.study:
-        raise UserError("--study: not given; name the folder of the study, new or begun")
+        raise UserError("not given", "name the folder of the study, new or begun", option="study")
     if RunDir.exists(folder):
-        raise UserError(f"--study={values.study}: it holds a training run, not a study; name another folder")
+        raise UserError(
+            "it holds a training run, not a study", "name another folder", option="study", value=values.study
+        )
     with needs_extra("tune", "t2t-tune"):
         from t2t.tuning import searching
     hparams = given_hparams(values)

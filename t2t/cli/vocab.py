@@ -52,14 +52,14 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     requested = [name for name in _OPERATIONS if values[name].value]
     if len(requested) > 1:
-        raise UserError(f"{' and '.join('--' + name for name in requested)} are given; one at a time")
+        raise UserError(f"{' and '.join('--' + name for name in requested)} are given", "one at a time")
     vocabularies = _vocabularies(values.vocab_file, values.output_dir)
     if not requested:
         print("\n\n".join("\n".join(summary(path, encoder)) for path, encoder in vocabularies.items()))
         return 0
     if len(vocabularies) > 1:
         files = ", ".join(map(str, vocabularies))
-        raise UserError(f"--{requested[0]}: the run has several vocabularies; name one with --vocab_file: {files}")
+        raise UserError("the run has several vocabularies", f"name one with --vocab_file: {files}", option=requested[0])
     _apply(requested[0], *vocabularies.values())
     return 0
 
@@ -68,13 +68,15 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
     """Returns file -> encoder of the requested vocabularies."""
     if bool(vocab_file) == bool(output_dir):
         found = "both are given" if vocab_file else "neither is given"
-        raise UserError(f"--vocab_file, --output_dir: {found}; name the file of a vocabulary, or the folder of a run")
+        raise UserError(f"--vocab_file, --output_dir: {found}", "name the file of a vocabulary, or the folder of a run")
     if vocab_file:
         return {local_path(vocab_file): read_vocabulary(vocab_file)}
     run = RunDir.open(local_path(output_dir))
     encoders = run.encoders()
     if not encoders:
-        raise UserError(f"--output_dir={output_dir}: the run has no vocabulary; its problem is none of text")
+        raise UserError(
+            "the run has no vocabulary", "its problem is none of text", option="output_dir", value=output_dir
+        )
     return {run.vocab_folder / entry.file: encoders[name] for name, entry in run.record.vocabularies.items()}
 
 
@@ -128,7 +130,9 @@ def _converted(operation: str, encoder: TextEncoder, line: str, number: int, rep
     if operation == "decode":
         ids = list(_read_ids(line, number, encoder.vocab_size))
         if encoder.kind == LabelEncoder.kind and len(ids) != 1:
-            raise UserError(f"standard input, line {number}: {len(ids)} ids; a class is one id; write one on each line")
+            raise UserError(
+                f"standard input, line {number}: {len(ids)} ids; a class is one id", "write one on each line"
+            )
         text = encoder.decode(ids)
         kept = on_one_line(text)
         if kept != text:
@@ -144,5 +148,5 @@ def _converted(operation: str, encoder: TextEncoder, line: str, number: int, rep
 def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
     for word in line.split():
         if not re.fullmatch("[0-9]{1,9}", word) or int(word) >= size:
-            raise UserError(f"standard input, line {number}: {word[:40]!r} is no id; ids are 0 to {size - 1}")
+            raise UserError(f"standard input, line {number}: {word[:40]!r} is no id", f"ids are 0 to {size - 1}")
         yield int(word)

@@ -66,7 +66,8 @@ def pack(
         if array.ndim != rank or array.shape[before:] != shape:
             raise UserError(
                 f"{where}: an example of shape {array.shape}; kind {spec.kind.value} has {rank} axes, the last ones "
-                f"{shape}; correct its {method}"
+                f"{shape}",
+                f"correct its {method}",
             )
     if spec.kind in SEQUENCES:
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
@@ -83,13 +84,13 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
     if not len(lengths) or spec.kind in (FeatureKind.AUDIO, FeatureKind.REAL):
         return
     if not np.issubdtype(values.dtype, np.integer):
-        raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers; correct its {method}")
+        raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers", f"correct its {method}")
     lowest = PAD_ID + 1 if spec.kind == FeatureKind.TOKENS else 0
     highest = (256 if spec.kind in _INTENSITIES else spec.vocab_size) - 1
     for found in (int(values.min(initial=lowest)), int(values.max(initial=lowest))):
         if not lowest <= found <= highest:
             raise UserError(
-                f"{where}: value {found} is outside {lowest}..{highest}; correct its {method} or vocabulary"
+                f"{where}: value {found} is outside {lowest}..{highest}", f"correct its {method} or vocabulary"
             )
     if spec.kind == FeatureKind.TOKENS:
         ended = np.zeros(len(lengths), dtype=bool)
@@ -97,7 +98,7 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
         ended[lengths > 0] = values[ends[lengths > 0]] == EOS_ID
         if not ended.all():
             raise UserError(
-                f"{where}: an example does not end in the end of sequence (id {EOS_ID}); correct its {method}"
+                f"{where}: an example does not end in the end of sequence (id {EOS_ID})", f"correct its {method}"
             )
 
 

@@ -176,7 +176,7 @@ class Manifest:
         """
         if name not in self.splits:
             raise UserError(
-                f"split {name!r}: the data of {self.problem} has {', '.join(self.splits)}; ask for one of these"
+                f"split {name!r}: the data of {self.problem} has {', '.join(self.splits)}", "ask for one of these"
             )
         return self.splits[name]
 
@@ -212,24 +212,25 @@ def read_manifest(folder: Path) -> Manifest:
         plain = read_sealed(path)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
-            f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
-            f"generate the data first with t2t-datagen or t2t-trainer --generate_data, or correct --data_dir"
+            f"no generated data in {folder}: {MANIFEST_NAME} is not there",
+            "generate the data first with t2t-datagen or t2t-trainer --generate_data, or correct --data_dir",
         ) from None
     except OSError as error:
         cure = remedy_of(error, "correct --data_dir or its permissions")
-        raise UserError(f"cannot read {path}: {error.strerror}; {cure}") from error
+        raise UserError(f"cannot read {path}: {error.strerror}", cure) from error
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}); {REMEDY}") from error
+        raise UserError(f"{path} is damaged ({one_line(error)})", f"{REMEDY}") from error
     found = plain.get("format")
     if isinstance(found, int) and found > FORMAT:
         raise UserError(
-            f"{path} has format {found}; this t2t reads up to {FORMAT}: use the t2t that wrote it "
-            f"({plain.get('written_by', 'unknown version')} or newer), or generate into another --data_dir"
+            f"{path} has format {found}",
+            f"this t2t reads up to {FORMAT}: use the t2t that wrote it ({plain.get('written_by', 'unknown version')} "
+            "or newer), or generate into another --data_dir",
         )
     try:
         return Manifest.from_dict(plain)
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}); {REMEDY}") from error
+        raise UserError(f"{path} is damaged ({one_line(error)})", f"{REMEDY}") from error
 
 
 def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
@@ -254,7 +255,7 @@ def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
     """
     for name in find_changed(folder, records):
         path = Path(folder) / name
-        raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
+        raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest", f"{REMEDY}")
 
 
 def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:

@@ -118,19 +118,19 @@ def read_audio(path: Path | str) -> tuple[np.ndarray, int]:
     """
     path = Path(path)
     if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
-        raise UserError(f"{path}: there is no such sound file; check the path")
+        raise UserError(f"{path}: there is no such sound file", "check the path")
     with needs_extra("audio", "reading sound files"):
         import soundfile
     try:
         values_NC, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise UserError(
-            f"{path}: cannot be read as sound ({one_line(error.error_string)}); WAV, FLAC, Ogg and MP3 files can: "
-            f"check or convert the file"
+            f"{path}: cannot be read as sound ({one_line(error.error_string)})",
+            "WAV, FLAC, Ogg and MP3 files can: check or convert the file",
         ) from None
     if not np.isfinite(values_NC).all():
         raise UserError(
-            f"{path}: has a value that is not finite (nan or infinite); correct the recording, or leave it out"
+            f"{path}: has a value that is not finite (nan or infinite)", "correct the recording, or leave it out"
         )
     return values_NC.mean(axis=1, dtype=np.float32), rate
 

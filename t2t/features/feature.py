@@ -126,7 +126,7 @@ class Feature:
     def require(self, encoder: TextEncoder | None) -> TextEncoder:
         """Returns the vocabulary; raises UserError if there is none yet."""
         if encoder is None:
-            raise UserError(f"a feature of kind {self.kind.value} has no vocabulary yet; pass it to with_encoders")
+            raise UserError(f"a feature of kind {self.kind.value} has no vocabulary yet", "pass it to with_encoders")
         return encoder
 
 

@@ -136,18 +136,20 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     """
     if channels not in _MODES:
         raise UserError(
-            f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for; decode a split of "
-            f"generated data, or give arrays to translate_ids"
+            f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for",
+            "decode a split of generated data, or give arrays to translate_ids",
         )
     if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
-        raise UserError(f"{path}: there is no such image file; check the path")
+        raise UserError(f"{path}: there is no such image file", "check the path")
     import PIL.Image  # only where there are images: it takes time
 
     try:
         with PIL.Image.open(path) as image:
             pixels: np.ndarray = np.asarray(_of_eight_bits(image, path).convert(_MODES[channels]))
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
-        raise UserError(f"{path}: cannot be read as an image ({one_line(error)}); check or convert the file") from None
+        raise UserError(
+            f"{path}: cannot be read as an image ({one_line(error)})", "check or convert the file"
+        ) from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
@@ -161,7 +163,8 @@ def decode_image(content: bytes, channels: int, what: str) -> np.ndarray:
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
         raise UserError(
             f"{what}: its content, which starts with {content[:8]!r}, cannot be read as an image "
-            f"({type(error).__name__}); give PNG or JPEG files"
+            f"({type(error).__name__})",
+            "give PNG or JPEG files",
         ) from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
@@ -173,7 +176,7 @@ def _of_eight_bits(image: "PIL.Image.Image", path: Path) -> "PIL.Image.Image":
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN_BIT_FORMATS):
         return PIL.Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):
-        raise UserError(f"{path}: has more than 8 bits a channel; convert the file")
+        raise UserError(f"{path}: has more than 8 bits a channel", "convert the file")
     return image
 
 
@@ -194,7 +197,7 @@ def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> 
         UserError: `fit` has another value.
     """
     if fit not in FITS:
-        raise UserError(f"image_fit {fit!r}: there is no such way; use one of {', '.join(FITS)}")
+        raise UserError(f"image_fit {fit!r}: there is no such way", f"use one of {', '.join(FITS)}")
     if fit == "crop":
         image = _crop(image, height, width)
     if image.shape[:2] == (height, width):

@@ -97,8 +97,10 @@ class Text(Feature):
             return encoder_class(self.vocabulary).build(lines, self.size)
         if self.vocabulary != SentencePieceEncoder.kind:
             raise UserError(
-                f"--language_tags={language_tags}: the vocabulary of {problem} is of kind {self.vocabulary}, which "
-                f"reserves no tags; choose --vocab_kind={SentencePieceEncoder.kind}"
+                f"the vocabulary of {problem} is of kind {self.vocabulary}, which reserves no tags",
+                f"choose --vocab_kind={SentencePieceEncoder.kind}",
+                option="language_tags",
+                value=language_tags,
             )
         reserved = [tag_of(language) for language in parse_languages(language_tags)]
         return SentencePieceEncoder.build(lines, self.size, reserved)

@@ -71,7 +71,7 @@ class Tree(Text):
             counts = _count_labels(splits, lambda split: (tree for tree in read(split) if uses_as_known(tree, known)))
         train = counts.pop(TRAIN)
         if not train:
-            raise UserError(f"problem {problem}: the training trees have no label; check the files")
+            raise UserError(f"problem {problem}: the training trees have no label", "check the files")
         others = set().union(*counts.values()) - set(train)
         return TokenEncoder([*sorted(train, key=lambda label: (-train[label], label)), *sorted(others)])
 

@@ -165,8 +165,8 @@ def pair_lines(
 def unequal_lengths(one: Path | str, lines: int, other: Path | str, lines_of_other: int) -> UserError:
     """Returns an error about two parallel files with different numbers of lines."""
     return UserError(
-        f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one belongs to line n of "
-        f"the other; give files of equal length"
+        f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one belongs to line n of the other",
+        "give files of equal length",
     )
 
 
@@ -186,7 +186,8 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
     if len(found) != len(names):
         raise UserError(
             f"{file}: line {number:,} has {len(found)} column{'s' * (len(found) != 1)}; a line needs {len(names)}, "
-            f"{' TAB '.join(names)}; correct the file"
+            f"{' TAB '.join(names)}",
+            "correct the file",
         )
     return found
 
@@ -243,7 +244,7 @@ def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         unpacked = file.read(most + 1)
     if len(unpacked) > most:
-        raise UserError(f"{name}: unpacks to more than {most:,} bytes, the most that is read; give less at once")
+        raise UserError(f"{name}: unpacks to more than {most:,} bytes, the most that is read", "give less at once")
     return unpacked
 
 
@@ -257,23 +258,24 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{name}: there is no such file; check the path") from None
+        raise UserError(f"{name}: there is no such file", "check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"{name}: its gzip content is damaged or cut short ({one_line(error)}); copy or download it again"
+            f"{name}: its gzip content is damaged or cut short ({one_line(error)})", "copy or download it again"
         ) from None
     except OSError as error:
         cure = remedy_of(error, "check the path")
-        raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None
+        raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)})", cure) from None
 
 
 def check_start(first: bytes, name: Path | str) -> None:
     """Raises UserError if the first bytes of a file, unpacked if it is gzip, are those of no text in UTF-8."""
     if first.startswith(_UTF16_MARKS):
-        raise UserError(f"{name}: it is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
+        raise UserError(f"{name}: it is UTF-16", "text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     if packed := _OTHER_COMPRESSION.match(first):
         raise UserError(
-            f"{name}: it is compressed with {packed.lastgroup}; text must be plain or gzip: decompress it, or use gzip"
+            f"{name}: it is compressed with {packed.lastgroup}",
+            "text must be plain or gzip: decompress it, or use gzip",
         )
 
 
@@ -338,5 +340,5 @@ def _is_regular(path: str) -> bool:
     with errors_of_reading(path):
         mode = Path(path).stat().st_mode
     if stat.S_ISDIR(mode):
-        raise UserError(f"{path}: it is a folder; give a file, or - for standard input")
+        raise UserError(f"{path}: it is a folder", "give a file, or - for standard input")
     return stat.S_ISREG(mode)

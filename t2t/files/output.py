@@ -102,12 +102,12 @@ def check_output(path: str) -> None:
         with os_errors_as_machine_errors(f"cannot write {path}"):
             os.makedirs(folder, exist_ok=True)
     if os.path.isdir(path):
-        raise UserError(f"cannot write {path}: it is a folder; give the name of a file")
+        raise UserError(f"cannot write {path}: it is a folder", "give the name of a file")
     if not os.path.isdir(folder):
-        raise UserError(f"cannot write {path}: there is no folder {folder}; make it or write elsewhere")
+        raise UserError(f"cannot write {path}: there is no folder {folder}", "make it or write elsewhere")
     is_device = os.path.exists(path) and not os.path.isfile(path)
     if not (os.access(path, os.W_OK) if is_device else os.access(folder, os.W_OK | os.X_OK)):
-        raise MachineError(f"cannot write {path}: Permission denied; get write permission there or write elsewhere")
+        raise MachineError(f"cannot write {path}: Permission denied", "get write permission there or write elsewhere")
 
 
 def _close(file: BinaryIO) -> None:
@@ -192,7 +192,7 @@ class PartialFile:
                 self._file = open_locked(self._partial)
             except LockedError:
                 raise UserError(
-                    f"{self._partial}: another process is writing it; wait for it or write elsewhere"
+                    f"{self._partial}: another process is writing it", "wait for it or write elsewhere"
                 ) from None
             try:
                 self._take_over()

@@ -98,7 +98,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         try:
             return Path(path).expanduser()
         except RuntimeError:
-            raise UserError(f"{path}: there is no home folder of that name; write the path without ~") from None
+            raise UserError(f"{path}: there is no home folder of that name", "write the path without ~") from None
     check_address(path)
     host, *others = _parts(os.fspath(path))
     return mirrors_folder().joinpath(scheme, host or _NO_HOST, *others)
@@ -157,7 +157,7 @@ def join_names(paths: Sequence[Path]) -> str:
     """
     names = [str(path) for path in paths]
     if len(names) > 1 and (wrong := next((name for name in names if "," in name), None)):
-        raise UserError(f"{wrong}: commas are between the names of files, and this one has a comma; rename it")
+        raise UserError(f"{wrong}: commas are between the names of files, and this one has a comma", "rename it")
     return ",".join(names)
 
 
@@ -165,8 +165,8 @@ def _matches(path: Path) -> list[tuple[Path, Matched]]:
     if address := address_of(path):  # the mirror has only some of the store's files
         if set("*?") & set(address):
             raise UserError(
-                f"{address}: a pattern matches files of this machine only; name each file of the store, with commas "
-                f"between them"
+                f"{address}: a pattern matches files of this machine only",
+                "name each file of the store, with commas between them",
             )
         return [(path, None)]
     if not _PATTERN.search(str(path)) or os.path.exists(path):
@@ -211,8 +211,8 @@ def _parts(address: str) -> list[str]:
 
 def _unsupported(text: str, scheme: str, flag: str) -> UserError:
     return UserError(
-        f"{f'--{flag}=' if flag else ''}{text}: paths with {scheme}:// are not supported; name a path of this "
-        f"machine, such as the folder where that storage is mounted"
+        f"{f'--{flag}=' if flag else ''}{text}: paths with {scheme}:// are not supported",
+        "name a path of this machine, such as the folder where that storage is mounted",
     )
 
 
@@ -242,7 +242,9 @@ def zoo_runs() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in zoo_folders():
         if not folder.is_dir():
-            raise UserError(f"--zoo_dir={folder}: there is no such folder; correct it, or the variable {ZOO_VARIABLE}")
+            raise UserError(
+                "there is no such folder", f"correct it, or the variable {ZOO_VARIABLE}", option="zoo_dir", value=folder
+            )
         for path in folder.iterdir():
             if path.is_dir() and not path.name.startswith("."):
                 found.setdefault(path.name, path)
@@ -261,8 +263,8 @@ def zoo_path(text: str) -> Path:
     if name not in runs:
         near = did_you_mean(name, runs) if name else ""
         raise UnknownNameError(
-            f"{text}: the zoo has no run {name!r}; {near}it has {', '.join(runs) or 'none'}; name one of them, or the "
-            f"folder of others with --zoo_dir or the variable {ZOO_VARIABLE}"
+            f"{text}: the zoo has no run {name!r}; {near}it has {', '.join(runs) or 'none'}",
+            f"name one of them, or the folder of others with --zoo_dir or the variable {ZOO_VARIABLE}",
         )
     if any(part in ("", ".", "..") for part in rest):
         raise UserError(f"{text}: write the path without empty parts, . and ..")
@@ -289,8 +291,8 @@ def check_outside_zoo(path: str | os.PathLike[str], flag: str = "") -> None:
     """
     if is_in_zoo(path):
         raise UserError(
-            f"{f'--{flag}=' if flag else ''}{name_in_package(path) or path}: it is in a zoo, whose runs are only read; "
-            f"name another folder, or train a new run with --warm_start_from"
+            f"{f'--{flag}=' if flag else ''}{name_in_package(path) or path}: it is in a zoo, whose runs are only read",
+            "name another folder, or train a new run with --warm_start_from",
         )
 
 

@@ -37,8 +37,9 @@ def parse_links(line: str, file: str, number: int) -> tuple[Links, Links]:
         found = _LINK.fullmatch(text)
         if found is None:
             raise UserError(
-                f"{file}: line {number:,} has {text[:40]!r}; a line has links like 0-0, word of the source and word of "
-                f"the target from 0, possible ones like 0?0, with a space between links; correct the file"
+                f"{file}: line {number:,} has {text[:40]!r}; a line has links like 0-0, word of the source and word "
+                "of the target from 0, possible ones like 0?0, with a space between links",
+                "correct the file",
             )
         (sure if found[2] == "-" else possible).append((int(found[1]), int(found[3])))
     return tuple(sure), tuple(possible)

@@ -77,12 +77,12 @@ def check_inside(folder: Path | str, file: Path | str) -> None:
     """
     home, there = os.path.realpath(folder), os.path.realpath(file)
     if there != home and not there.startswith(os.path.join(home, "")):
-        raise UserError(f"{file} is a link to outside {folder}; put a copy of what it leads to in its place")
+        raise UserError(f"{file} is a link to outside {folder}", "put a copy of what it leads to in its place")
     with contextlib.suppress(OSError):  # it is missing, or has just been removed
         kind = stat.S_IFMT(os.stat(there).st_mode)
         if kind in (stat.S_IFREG, stat.S_IFDIR):
             return
-        raise UserError(f"{file} is neither a file nor a folder but a pipe, socket or device; remove it")
+        raise UserError(f"{file} is neither a file nor a folder but a pipe, socket or device", "remove it")
 
 
 def check_pickle(stream: BinaryIO) -> None:

@@ -87,15 +87,19 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
     """
     there = names_in(folder) if is_mirrored(folder) else folder.exists()
     if there and not exists(folder / UNFINISHED):
-        raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
+        raise UserError("it is there already", "name another, or remove it first", option="export_dir", value=folder)
     if format not in EXPORTERS:
         raise UnknownNameError(
-            f"--format={format}: there is no such exporter; ask for one of {', '.join(EXPORTERS.names())}; "
-            f"{EXPORTERS.plugin_hint}"
+            f"there is no such exporter; ask for one of {', '.join(EXPORTERS.names())}",
+            EXPORTERS.plugin_hint,
+            option="format",
+            value=format,
         )
     asked = needs_of(format)
     if quantization not in asked.quantizations:
-        raise UserError(f"--quantization={quantization}: {format} has {', '.join(asked.quantizations)}; ask for that")
+        raise UserError(
+            f"{format} has {', '.join(asked.quantizations)}", "ask for that", option="quantization", value=quantization
+        )
     with needs_extra(asked.extra, f"--format={format}"):
         for package in asked.packages:
             if importlib.util.find_spec(package) is None:  # without importing, since some load TensorFlow
@@ -249,5 +253,8 @@ def check_search(made: Export) -> None:
     if lost:
         others = "" if hparams.decode_method == "sample" else f", or use {SAVED_MODEL}, which has the run's own search"
         raise UserError(
-            f"--format={job.format}: the search of the export is not given {', '.join(lost)}; leave that out{others}"
+            f"the search of the export is not given {', '.join(lost)}",
+            f"leave that out{others}",
+            option="format",
+            value=job.format,
         )

@@ -66,7 +66,9 @@ def export(
             (folder / REPORT).write_text(json.dumps(_report(job, trial, parity), indent=2) + "\n", encoding="utf-8")
             (folder / README).write_text(_readme(job, made), encoding="utf-8")
     except LockedError as error:
-        raise UserError(f"--export_dir={job.folder}: process {error} is exporting there; name another") from None
+        raise UserError(
+            f"process {error} is exporting there", "name another", option="export_dir", value=job.folder
+        ) from None
     with os_errors_as_machine_errors(f"cannot write {job.folder}"):
         _publish(job.folder)
     return parity
@@ -86,7 +88,7 @@ def _trial(translator: Translator, inputs: Sequence[Any], origin: str) -> Trial:
     if is_text and translator.has_inputs:
         inputs = [text for text in inputs if text.strip()]
     if not inputs:
-        raise UserError(f"there is nothing to try the export on: {origin}; give --parity_file with lines of text")
+        raise UserError(f"there is nothing to try the export on: {origin}", "give --parity_file with lines of text")
     return Trial(translator.encode(inputs), inputs, origin) if is_text else Trial(inputs, None, origin)
 
 

@@ -68,8 +68,10 @@ def read(request: ImportRequest) -> ForeignRun:
     (source, target), described, warnings = read_vocabularies(request.model_dir, settings)
     if hparams.shared_embedding and source.ids_fingerprint != target.ids_fingerprint:
         raise UserError(
-            f"--model_dir={request.model_dir}: its dictionaries differ, and the model has one table for both "
-            f"(share_all_embeddings); give the files of one model"
+            "its dictionaries differ, and the model has one table for both (share_all_embeddings)",
+            "give the files of one model",
+            option="model_dir",
+            value=request.model_dir,
         )
     tensors = Tensors(with_todays_names(arrays), settings.where)
     weights = _weights(tensors, settings, hparams, source.vocab_size, target.vocab_size)
@@ -96,7 +98,9 @@ def _hparams(settings: Settings) -> TransformerBartHParams:
     """Returns the hparams of the network, with `transformer_m2m`'s values for training."""
     arch = settings.get("arch")
     if not isinstance(arch, str) or not arch.startswith("transformer") or "_lm" in arch:
-        raise UserError(f"{settings.where}: its architecture is {arch!r}; translators of transformer* can be imported")
+        raise UserError(
+            f"{settings.where}: its architecture is {arch!r}", "translators of transformer* can be imported"
+        )
     wrong = list[str]()
     for name in _SAME:
         values = [settings.get(f"{side}_{name}") for side in ("encoder", "decoder")]
@@ -172,8 +176,8 @@ def _tables(tensors: Tensors, settings: Settings, hparams: Any, source_size: int
         table_VD = tensors.take(name)
         if len(table_VD) != size:
             raise UserError(
-                f"{settings.where}: {name} has {len(table_VD)} rows, the dictionary {size} symbols; give the files of "
-                f"one model"
+                f"{settings.where}: {name} has {len(table_VD)} rows, the dictionary {size} symbols",
+                "give the files of one model",
             )
         # Our embedding layers multiply by sqrt(D).
         is_divided = ours != "output_embedding" and settings.get("no_scale_embedding")
@@ -203,8 +207,8 @@ def _check_version(tensors: Tensors, settings: Settings, side: str) -> None:
     version = float(tensors.take(name).reshape(-1)[0]) if name in tensors else 1.0
     if version <= (_OLD_DECODER if side == "decoder" else _OLD_ENCODER):
         raise UserError(
-            f"{settings.where}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the "
-            f"{side}; the models here have it, so it cannot be imported"
+            f"{settings.where}: {name} is {version:g}, of which fairseq leaves out the norm at the end of the {side}",
+            "the models here have it, so it cannot be imported",
         )
 
 
@@ -251,7 +255,7 @@ def read_checkpoint(folder: Path) -> tuple[Settings, Arrays]:
     preferred = [name for name in _CHECKPOINTS if name in names]
     if not preferred and len(names) != 1:
         found = f"{len(names)} checkpoints, {first_few(names, ', ')}" if names else "no checkpoint (*.pt)"
-        raise UserError(f"--model_dir={folder}: it has {found}; name the one to import model.pt")
+        raise UserError(f"it has {found}", "name the one to import model.pt", option="model_dir", value=folder)
     path = folder / (preferred or names)[0]
     content = ModelFolder(folder).read(path.name)
     try:
@@ -260,7 +264,7 @@ def read_checkpoint(folder: Path) -> tuple[Settings, Arrays]:
             raise ValueError("it holds no model; give a checkpoint of fairseq")
         arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
-        raise UserError(f"{path}: {one_line(error)}; get the file again") from error
+        raise UserError(f"{path}: {one_line(error)}", "get the file again") from error
     return Settings(settings, path), arrays
 
 
@@ -272,12 +276,15 @@ def read_vocabularies(folder: Path, settings: Settings) -> tuple[list[TextEncode
     """
     languages = [settings.get(f"{side}_lang") for side in ("source", "target")]
     if not all(isinstance(language, str) for language in languages):
-        raise UserError(f"{settings.where}: its settings name no source_lang and target_lang; give a translator")
+        raise UserError(f"{settings.where}: its settings name no source_lang and target_lang", "give a translator")
     codes, models = (_of_languages(folder, patterns, languages) for patterns in (_CODES, _MODELS))
     if codes and models:
         found = ", ".join(sorted({path.name for path in (*codes, *models)}))
         raise UserError(
-            f"--model_dir={folder}: it has both BPE codes and SentencePiece models, {found}; leave one kind"
+            f"it has both BPE codes and SentencePiece models, {found}",
+            "leave one kind",
+            option="model_dir",
+            value=folder,
         )
     cutters = codes or models
     files, encoders = ModelFolder(folder), []
@@ -316,8 +323,10 @@ def _of_languages(folder: Path, patterns: Sequence[str], languages: Sequence[Any
     if len(found) == 2 and all(len(paths) == 1 for paths in own):
         return [paths[0] for paths in own]
     raise UserError(
-        f"--model_dir={folder}: {', '.join(path.name for path in found)} could all cut texts; leave one, or one that "
-        f"ends with .{languages[0]} and one that ends with .{languages[1]}"
+        f"{', '.join(path.name for path in found)} could all cut texts",
+        f"leave one, or one that ends with .{languages[0]} and one that ends with .{languages[1]}",
+        option="model_dir",
+        value=folder,
     )
 
 
@@ -343,7 +352,9 @@ def read_settings(checkpoint: Mapping[str, Any], where: str) -> dict[str, Any]:
     tree = _plain(checkpoint.get("cfg"), values) or {"model": _plain(checkpoint.get("args"), values)}
     model, task = (tree.get(name) if isinstance(tree, dict) else None for name in ("model", "task"))
     if not isinstance(model, dict):
-        raise UserError(f"{where}: it holds no settings of a model, neither cfg nor args; give a checkpoint of fairseq")
+        raise UserError(
+            f"{where}: it holds no settings of a model, neither cfg nor args", "give a checkpoint of fairseq"
+        )
     task = task if isinstance(task, dict) else {}
     settings = {**task, **model}
     if "_name" in task:
@@ -397,7 +408,7 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 ({error.reason}); get it again") from None
+        raise UserError(f"{path} is not UTF-8 ({error.reason})", "get it again") from None
     symbols = list(_SYMBOLS)
     ids: dict[str, int] = {symbol: number for number, symbol in enumerate(symbols)}
     for line in filter(None, lines):  # only \n separates lines: a symbol may be another line separator
@@ -405,9 +416,9 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
         is_overwriting = text.endswith(f" {_OVERWRITE}")
         symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
         if not count.lstrip("-").isdecimal() or not symbol:
-            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count; get it again")
+            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count", "get it again")
         if symbol in ids and not is_overwriting:
-            raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}; get it again")
+            raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}", "get it again")
         if symbol in ids:
             symbols[ids[symbol]] = f"<id_{ids[symbol]}>"
         ids[symbol] = len(symbols)

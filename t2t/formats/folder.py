@@ -39,11 +39,11 @@ class ModelFolder:
         """
         path = self.path / name
         if not path.is_file():
-            raise UserError(f"--model_dir={self.path}: no {name} there; copy all files of the model")
+            raise UserError(f"no {name} there", "copy all files of the model", option="model_dir", value=self.path)
         check_inside(self.path, path)
         with os_errors_as_machine_errors(f"cannot read {path}"):
             if most is not None and path.stat().st_size > most:
-                raise UserError(f"{path} has {path.stat().st_size:,} bytes, more than any such file; get it again")
+                raise UserError(f"{path} has {path.stat().st_size:,} bytes, more than any such file", "get it again")
             return path.read_bytes()
 
     def read_text(self, name: str, most: int | None = None) -> str:
@@ -51,7 +51,7 @@ class ModelFolder:
         try:
             return self.read(name, most).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(f"{self.path / name} is not UTF-8 ({error.reason}); get it again") from None
+            raise UserError(f"{self.path / name} is not UTF-8 ({error.reason})", "get it again") from None
 
     def read_json(self, name: str, kind: type = dict) -> Any:
         """Returns the object, or list, in a JSON file; raises UserError if it is missing or contains another type."""
@@ -59,10 +59,10 @@ class ModelFolder:
         try:
             values = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{self.path / name} is no JSON ({one_line(error)}); get it again") from error
+            raise UserError(f"{self.path / name} is no JSON ({one_line(error)})", "get it again") from error
         if not isinstance(values, kind):
             wanted = "names with values" if kind is dict else "a list"
-            raise UserError(f"{self.path / name} holds {type(values).__name__}, not {wanted}; get it again")
+            raise UserError(f"{self.path / name} holds {type(values).__name__}, not {wanted}", "get it again")
         return values
 
     @functools.cached_property
@@ -92,8 +92,10 @@ class ModelFolder:
             if self.has(f"{name}.index.json"):
                 return Tensors(self._parse_shards(f"{name}.index.json", parse), str(self.path / f"{name}.index.json"))
         raise UserError(
-            f"--model_dir={self.path}: no weights there; the files that can be read are {', '.join(_READERS)}, or the "
-            f"shards that <name>.index.json lists"
+            "no weights there",
+            f"the files that can be read are {', '.join(_READERS)}, or the shards that <name>.index.json lists",
+            option="model_dir",
+            value=self.path,
         )
 
     def parse(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
@@ -101,12 +103,12 @@ class ModelFolder:
         try:
             return parse(self.read(name))
         except ValueError as error:
-            raise UserError(f"{self.path / name}: {one_line(error)}; get the file again") from error
+            raise UserError(f"{self.path / name}: {one_line(error)}", "get the file again") from error
 
     def _parse_shards(self, name: str, parse: Callable[[bytes], Arrays]) -> Arrays:
         shards = self.read_json(name).get("weight_map")
         if not isinstance(shards, dict) or not all(PLAIN_NAME.match(str(file)) for file in shards.values()):
-            raise UserError(f"{self.path / name} has no weight_map of tensors to files next to it; get it again")
+            raise UserError(f"{self.path / name} has no weight_map of tensors to files next to it", "get it again")
         arrays: Arrays = {}
         for file in sorted(set(shards.values())):
             arrays |= self.parse(file, parse)

@@ -32,7 +32,7 @@ def pieces_by_id(table: Mapping[str, int], where: str) -> list[str]:
     """
     pieces = sorted(table, key=table.__getitem__) if all(type(n) is int for n in table.values()) else []
     if not pieces or [table[piece] for piece in pieces] != list(range(len(pieces))):
-        raise UserError(f"{where}: its {len(table)} ids are not 0 to {len(table) - 1}, one a piece; get it again")
+        raise UserError(f"{where}: its {len(table)} ids are not 0 to {len(table) - 1}, one a piece", "get it again")
     return pieces
 
 
@@ -79,7 +79,7 @@ class ForeignVocabulary:
         ids = {token: number for number, token in reversed(list(enumerate(tokens)))}  # of equal ones the first
         if unknown not in ids:
             raise UserError(
-                f"{where}: {unknown!r}, for unknown words, is none of its {len(tokens)} tokens; get it again"
+                f"{where}: {unknown!r}, for unknown words, is none of its {len(tokens)} tokens", "get it again"
             )
         found = [ids.get(pad, _MISSING) if pad is not None else _MISSING, ids.get(eos, _MISSING), ids[unknown]]
         order = our_order(len(tokens), *found)
@@ -98,7 +98,9 @@ class ForeignVocabulary:
             UserError: the number of rows differs from the number of tokens.
         """
         if len(table_UD) != self.size:
-            raise UserError(f"{what} has {len(table_UD)} rows, its vocabulary {self.size} tokens; get all files again")
+            raise UserError(
+                f"{what} has {len(table_UD)} rows, its vocabulary {self.size} tokens", "get all files again"
+            )
         return np.where(self.order[:, None] == _MISSING, np.float32(0), table_UD[self.order])
 
     def biases(self, bias_U: np.ndarray | None) -> np.ndarray:

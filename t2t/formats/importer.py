@@ -136,7 +136,7 @@ class Settings(dict[str, Any]):
         """Returns a setting; raises UserError if it is missing or has the wrong type."""
         value = self.get(name)
         if type(value) is not kind:
-            raise UserError(f"{self.where} has {name}={value!r}; it must be of type {kind.__name__}; get it again")
+            raise UserError(f"{self.where} has {name}={value!r}; it must be of type {kind.__name__}", "get it again")
         return value
 
     def size(self, name: str, default: int | None = None) -> int:
@@ -145,7 +145,7 @@ class Settings(dict[str, Any]):
             return default
         size: int = self.need(name)
         if size < 1:
-            raise UserError(f"{self.where} has {name}={size}; it must be above 0; get it again")
+            raise UserError(f"{self.where} has {name}={size}; it must be above 0", "get it again")
         return size
 
     def number(self, name: str, default: float) -> float:
@@ -154,15 +154,15 @@ class Settings(dict[str, Any]):
         if value is None:
             return default
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise UserError(f"{self.where} has {name}={value!r}, which is no number; get it again")
+            raise UserError(f"{self.where} has {name}={value!r}, which is no number", "get it again")
         return float(value)
 
     def check(self, known: Mapping[str, Collection[Any]], wrong: Sequence[str] = ()) -> None:
         """Raises UserError for settings whose values are not in `known`, and for what else is `wrong` with them."""
         if found := [*unknown_values(self, known), *wrong]:
             raise UserError(
-                f"{self.where} describes another network than the models here: {'; '.join(found)}; it cannot be "
-                f"imported"
+                f"{self.where} describes another network than the models here: {'; '.join(found)}",
+                "it cannot be imported",
             )
 
 

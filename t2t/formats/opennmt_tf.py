@@ -109,12 +109,12 @@ def _positions(configuration: Configuration, tensors: Tensors) -> dict[str, Any]
     none = {"sinusoid_layout": "interleaved", "first_position": 0}
     if table in tensors:
         if keys in tensors:
-            raise UserError(f"{origin} has relative positions and a table of them; models here have one kind")
+            raise UserError(f"{origin} has relative positions and a table of them", "models here have one kind")
         return {"positions": "learned", "max_length": len(tensors.take(table)) - _FIRST_POSITION, **none}
     if keys in tensors:
         if has_sinusoids:
             raise UserError(
-                f"{origin} has relative positions, and its description sinusoids; models here have one kind"
+                f"{origin} has relative positions, and its description sinusoids", "models here have one kind"
             )
         return {"positions": "relative", "max_relative_position": (len(tensors.take(keys)) - 1) // 2, **none}
     if not has_sinusoids:
@@ -158,8 +158,9 @@ def read_configuration(folder: ModelFolder) -> Configuration:
     controls = {name: settings.get(f"data.source_sequence_controls.{name}") for name in ("start", "end")}
     if controls["start"] or settings.get("data.source_sequence_controls") is not None:
         raise UserError(
-            f"{where}: its inputs begin with a token, or source_sequence_controls is not written as lines of start and "
-            f"end; inputs here begin with their first word; it cannot be imported"
+            f"{where}: its inputs begin with a token, or source_sequence_controls is not written as lines of start "
+            "and end; inputs here begin with their first word",
+            "it cannot be imported",
         )
     tokens = [_read_tokens(folder, settings, name, where) for name in ("source_vocabulary", "target_vocabulary")]
     start, eos = _SPECIAL[1:]
@@ -176,14 +177,16 @@ def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
     files = sorted(path.name for path in folder.path.iterdir() if path.suffix in (".yml", ".yaml"))
     if len(files) != 1:
         raise UserError(
-            f"--model_dir={folder.path}: {len(files)} files *.yml there; copy the configuration of the training there, "
-            f"and the vocabularies that it names"
+            f"{len(files)} files *.yml there",
+            "copy the configuration of the training there, and the vocabularies that it names",
+            option="model_dir",
+            value=folder.path,
         )
     where = folder.path / files[0]
     try:
         return parse_nested_settings(folder.read(files[0], MOST_BYTES).decode("utf-8")), str(where)
     except ValueError as error:
-        raise UserError(f"{where} is no configuration of OpenNMT-tf ({one_line(error)}); get it again") from error
+        raise UserError(f"{where} is no configuration of OpenNMT-tf ({one_line(error)})", "get it again") from error
 
 
 def _tokenizers(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -203,19 +206,20 @@ def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, wh
     file = settings.get(f"data.{name}")
     if not isinstance(file, str):
         raise UserError(
-            f"{where} has data.{name}={file!r}; a file is wanted, of a model with words of one kind for inputs; it "
-            f"cannot be imported"
+            f"{where} has data.{name}={file!r}; a file is wanted, of a model with words of one kind for inputs",
+            "it cannot be imported",
         )
     inner = PurePath(file)
     try:
         content = folder.read(str(inner) if folder.has(str(inner)) else inner.name, MOST_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{where}: its data.{name}, {file}, is not UTF-8 ({error.reason}); get it again") from None
+        raise UserError(f"{where}: its data.{name}, {file}, is not UTF-8 ({error.reason})", "get it again") from None
     tokens = [line.rstrip("\r") for line in content.removesuffix("\n").split("\n")]
     if tokens[: len(_SPECIAL)] != _SPECIAL or _UNKNOWN in tokens:
         raise UserError(
             f"{where}: the tokens of {inner.name} begin with {' '.join(tokens[:3])[:60]!r}; those of OpenNMT-tf begin "
-            f"with {' '.join(_SPECIAL)} and have no {_UNKNOWN}; get it again"
+            f"with {' '.join(_SPECIAL)} and have no {_UNKNOWN}",
+            "get it again",
         )
     return [*tokens, _UNKNOWN]
 
@@ -273,7 +277,7 @@ def parse_description(text: str, path: Path) -> Description:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no description of a model ({one_line(error)}); get it again") from error
+        raise UserError(f"{path} is no description of a model ({one_line(error)})", "get it again") from error
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     own = [given for call in calls if "num_heads" in (given := _arguments(call))]
     if len(own) == 1:
@@ -282,8 +286,8 @@ def parse_description(text: str, path: Path) -> Description:
     named += [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in CATALOGUE]
     if own or len(set(named)) != 1:
         raise UserError(
-            f"{path} names neither one Transformer of the catalogue ({', '.join(CATALOGUE)}) nor the num_heads of one; "
-            f"it cannot be imported"
+            f"{path} names neither one Transformer of the catalogue ({', '.join(CATALOGUE)}) nor the num_heads of one",
+            "it cannot be imported",
         )
     return CATALOGUE[named[0]]
 
@@ -304,14 +308,14 @@ def _described(given: Mapping[str, ast.expr], path: Path) -> Description:
             number = given[theirs].value if isinstance(given[theirs], ast.Constant) else None  # type: ignore[attr-defined]
             if type(number) not in (int, float) or (theirs == "num_heads" and type(number) is not int):
                 raise UserError(
-                    f"{path} has {theirs}={ast.unparse(given[theirs])}, which is no number; write the number there"
+                    f"{path} has {theirs}={ast.unparse(given[theirs])}, which is no number", "write the number there"
                 )
             values[ours] = number
     if "ffn_activation" in given:
         name = ast.unparse(given["ffn_activation"])
         if name not in _ACTIVATIONS:
             raise UserError(
-                f"{path} has ffn_activation={name}; known here are {', '.join(_ACTIVATIONS)}; it cannot be imported"
+                f"{path} has ffn_activation={name}; known here are {', '.join(_ACTIVATIONS)}", "it cannot be imported"
             )
         values["activation"] = _ACTIVATIONS[name]
     if "position_encoder_class" in given:

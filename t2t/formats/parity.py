@@ -105,7 +105,9 @@ class Parity:
         if kept:
             return dataclasses.replace(self, promise=promise)
         wanted = f"promised: {promise}" if promise else "scores must be finite"
-        raise ParityError(f"{what}: {self}; {wanted}; {self.first + '; ' if self.first else ''}the export is not kept")
+        raise ParityError(
+            f"{what}: {self}; {wanted}", f"{self.first + '; ' if self.first else ''}the export is not kept"
+        )
 
     def __str__(self) -> str:
         same = "" if self.identical is None else f"{self.identical:,} of "

@@ -75,7 +75,7 @@ def _read_config(folder: ModelFolder) -> Settings:
     try:
         values = Settings(parse_nested_settings(folder.read("config", MOST_BYTES).decode("utf-8")), where)
     except ValueError as error:
-        raise UserError(f"{where} is no file of Sockeye 3's settings ({one_line(error)}); get it again") from error
+        raise UserError(f"{where} is no file of Sockeye 3's settings ({one_line(error)})", "get it again") from error
     wrong = list[str]()
     for name in _SAME:
         both = [values.get(f"config_{side}.{name}") for side in ("encoder", "decoder")]
@@ -90,8 +90,9 @@ def _hparams(values: Settings) -> TransformerHParams:
     norm = _NORMS.get(tuple(sequence.replace("d", "") for sequence in sequences))  # type: ignore[arg-type]
     if norm is None:
         raise UserError(
-            f"{values.where} has preprocess_sequence={sequences[0]!r} and postprocess_sequence="
-            f"{sequences[1]!r}; known here are 'n' with 'dr' and '' with 'drn'; it cannot be imported"
+            f"{values.where} has preprocess_sequence={sequences[0]!r} and postprocess_sequence={sequences[1]!r}; "
+            "known here are 'n' with 'dr' and '' with 'drn'",
+            "it cannot be imported",
         )
     hparams = transformer_base().replace(
         hidden_size=values.need("config_encoder.model_size"),
@@ -125,10 +126,11 @@ def _vocabularies(folder: ModelFolder) -> tuple[ForeignVocabulary, ForeignVocabu
         if tokens[side][: len(_TOKENS)] != list(_TOKENS.values()):
             raise UserError(
                 f"{folder.path / name}: its first tokens are {' '.join(tokens[side][:4])[:60]!r}; those of Sockeye 3 "
-                f"are {' '.join(_TOKENS.values())}; get it again"
+                f"are {' '.join(_TOKENS.values())}",
+                "get it again",
             )
         if folder.has(f"vocab.{side}.1.json"):
-            raise UserError(f"{folder.path}: its words have factors (vocab.{side}.1.json); it cannot be imported")
+            raise UserError(f"{folder.path}: its words have factors (vocab.{side}.1.json)", "it cannot be imported")
     start, eos, unknown = (_TOKENS[name] for name in ("start", "eos", "unk"))
     target = ForeignVocabulary.of(tokens["trg"], start, eos, unknown, str(folder.path))
     if tokens["src"] == tokens["trg"]:

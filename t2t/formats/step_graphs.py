@@ -83,8 +83,10 @@ class GraphExport(Export):
         self._model = translator.model
         if self._model.mask_predicts:
             raise UserError(
-                f"--format={self.format}: its script searches token by token, and {type(self._model).__name__} is "
-                f"decoded by mask-predict; use saved_model"
+                f"its script searches token by token, and {type(self._model).__name__} is decoded by mask-predict",
+                "use saved_model",
+                option="format",
+                value=self.format,
             )
         given = inputs_signature(self._model)
         self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
@@ -100,8 +102,10 @@ class GraphExport(Export):
     def cannot_hold(self, what: str, reason: str) -> UserError:
         """Returns the error for a model that cannot be converted."""
         return UserError(
-            f"--format={self.format}: the converter does not manage {what} of {type(self._model).__name__}: "
-            f"{reason[:300]}; use {self.others}"
+            f"the converter does not manage {what} of {type(self._model).__name__}: {reason[:300]}",
+            f"use {self.others}",
+            option="format",
+            value=self.format,
         )
 
     def write(self, folder: Path) -> None:
@@ -199,10 +203,12 @@ class GraphExport(Export):
             scores = [] if is_exact else [model.score(row, ids) for row, ids in zip(rows, outputs, strict=True)]
         except Exception as error:  # the runtime raises many classes
             said = f"{type(error).__name__}: {one_line(error)[:300]}"
-            raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
+            raise ParityError(f"it fails where the run answers ({said})", "the export is not kept") from error
         for text, ours, theirs in zip(trial.texts or (), rows, read, strict=False):
             if list(ours) != theirs:
-                raise ParityError(f"{text[:80]!r} has the ids {theirs}, and {ours} in the run; the export is not kept")
+                raise ParityError(
+                    f"{text[:80]!r} has the ids {theirs}, and {ours} in the run", "the export is not kept"
+                )
         text_of = model.text if TARGETS in self.translator.problem.encoders else lambda ids: None
         return [[ComparedOutput(ids, log_prob, text_of(ids)) for ids, log_prob in found] for found in answers], scores
 

@@ -27,9 +27,13 @@ def find_checkpoint(folder: Path, step: int | None, stem: str) -> Path:
     with os_errors_as_machine_errors(f"cannot read {folder}"):
         steps = sorted(int(found[1]) for path in folder.iterdir() if (found := pattern.fullmatch(path.name)))
     if not steps:
-        raise UserError(f"--model_dir={folder}: no checkpoint {stem}-<step>.index there; copy all files of the run")
+        raise UserError(
+            f"no checkpoint {stem}-<step>.index there", "copy all files of the run", option="model_dir", value=folder
+        )
     if step is not None and step not in steps:
-        raise UserError(f"--step={step}: {folder} has checkpoints of steps {', '.join(map(str, steps))}; ask for one")
+        raise UserError(
+            f"{folder} has checkpoints of steps {', '.join(map(str, steps))}", "ask for one", option="step", value=step
+        )
     return folder / f"{stem}-{steps[-1] if step is None else step}"
 
 
@@ -92,6 +96,6 @@ def _read(prefix: Path, read: Any) -> dict[str, np.ndarray]:
         return found
     except Exception as error:  # TensorFlow's reader raises many kinds of errors for damaged files
         raise UserError(
-            f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)}); copy all of "
-            f"{prefix.name}.index and {prefix.name}.data-* again"
+            f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)})",
+            f"copy all of {prefix.name}.index and {prefix.name}.data-* again",
         ) from error

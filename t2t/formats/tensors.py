@@ -51,7 +51,8 @@ class Tensors:
         if name not in self._arrays:
             raise UserError(
                 f"{self.origin}: it has no tensor {name} among its {len(self._arrays)}; it is incomplete, or of "
-                f"another network than its configuration describes; get all files of the model again"
+                "another network than its configuration describes",
+                "get all files of the model again",
             )
         self._taken.add(name)
         array = self._arrays[name]
@@ -98,8 +99,8 @@ class Tensors:
         copied = original in self._arrays and np.array_equal(self._arrays.get(name, ()), self._arrays[original])
         if name in self._arrays and not copied:
             raise UserError(
-                f"{self.origin}: tensor {name} is not the same as {original}, which its configuration says; "
-                f"such a model cannot be imported"
+                f"{self.origin}: tensor {name} is not the same as {original}, which its configuration says",
+                "such a model cannot be imported",
             )
         self.drop(name, f"the same as {original}")
 
@@ -113,7 +114,8 @@ class Tensors:
         if left:
             raise UserError(
                 f"{self.origin}: it has {len(left)} tensors that the model here has no place for: "
-                f"{first_few(left, ', ')}; this network cannot be imported"
+                f"{first_few(left, ', ')}",
+                "this network cannot be imported",
             )
         return self._unused
 
@@ -147,7 +149,8 @@ def one_table(encoder_LD: np.ndarray, decoder_LD: np.ndarray, origin: str) -> np
     if not np.array_equal(encoder_LD, decoder_LD):
         raise UserError(
             f"{origin}: encoder and decoder have different tables of positions, {encoder_LD.shape} and "
-            f"{decoder_LD.shape}; the models here have one for both, so it cannot be imported"
+            f"{decoder_LD.shape}",
+            "the models here have one for both, so it cannot be imported",
         )
     return encoder_LD
 

@@ -64,9 +64,9 @@ class HParams(
         check_overrides(cls)
         for name in inspect.get_annotations(cls):
             if name in _SECTION_OF:
-                raise UserError(f"hparam {name!r} is in two sections, model and {_SECTION_OF[name]}; rename one")
+                raise UserError(f"hparam {name!r} is in two sections, model and {_SECTION_OF[name]}", "rename one")
             if hasattr(HParams, name) and name not in _fields(HParams):
-                raise UserError(f"hparam {name!r} has the name of a method; rename it")
+                raise UserError(f"hparam {name!r} has the name of a method", "rename it")
 
     if not TYPE_CHECKING:  # else a misspelt field could be set
 
@@ -74,7 +74,7 @@ class HParams(
             field = self.field_of(name)
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
-                raise UserError(f"{asked}: the run has been resolved; use replace({name}=...) for a copy")
+                raise UserError(f"{asked}: the run has been resolved", f"use replace({name}=...) for a copy")
             default = field.default
             if value is not default and not (type(value) is type(default) in _ATOMS and value == default):
                 value = coerce(field, value)
@@ -214,7 +214,7 @@ def _field(owner: type[HParams], name: str) -> dataclasses.Field[Any]:
     fields = _fields(owner)
     if name not in fields:
         raise UnknownHParamError(
-            f"hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {len(fields)}: see "
-            f"--registry_help=hparams"
+            f"hparam {name!r} does not exist",
+            f"{did_you_mean(name, fields)}there are {len(fields)}: see --registry_help=hparams",
         )
     return fields[name]

@@ -121,7 +121,7 @@ def _coerce(kind: type, value: Any, found: str, doc: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) <= sys.float_info.max else math.inf  # which no field takes
     if type(value) is not kind:
-        raise UserError(f"{found} of type {kind.__name__}; {doc}")
+        raise UserError(f"{found} of type {kind.__name__}", f"{doc}")
     return value
 
 

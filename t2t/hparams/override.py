@@ -36,15 +36,15 @@ def parse_overrides(
     matches, unread = _assignments(text)
     if unread.strip():
         raise UserError(
-            f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2], and text with commas or brackets "
-            f"as name='text'"
+            f"{flag}={text!r}: cannot read {unread!r}",
+            "write name=value,name=[v1,v2], and text with commas or brackets as name='text'",
         )
     if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):
         raise UnknownNameError(
-            f"hparam {unknown!r} does not exist; {did_you_mean(unknown, defaults)}see --registry_help=hparams"
+            f"hparam {unknown!r} does not exist", f"{did_you_mean(unknown, defaults)}see --registry_help=hparams"
         )
     if name := _assigned_twice(matches):
-        raise UserError(f"{flag}={text!r}: {name} is assigned twice; keep one")
+        raise UserError(f"{flag}={text!r}: {name} is assigned twice", "keep one")
     for match in matches:
         name, index = _place(match)
         if index is not None:
@@ -115,7 +115,7 @@ def pick_overrides(text: str, name: str) -> str:
 
 def _formatted(name: Any, value: Any) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.]*", name):
-        raise ArgumentError(f"hparams: {name!r} is not the name of an hparam; give name -> value")
+        raise ArgumentError(f"hparams: {name!r} is not the name of an hparam", "give name -> value")
     if isinstance(value, list | tuple):
         return f"[{','.join(_formatted_scalar(name, element, in_list=True) for element in value)}]"
     return _formatted_scalar(name, value)
@@ -129,8 +129,11 @@ def _formatted_scalar(name: str, value: Any, in_list: bool = False) -> str:
     if quote and not in_list:
         return f"{quote}{value}{quote}"
     raise ArgumentError(
-        f"hparam {name}={value!r}: it is of type {type(value).__name__}; give a number, a bool, text without both "
-        f"kinds of quotes, or a list of numbers, bools and text without ',' and brackets"
+        f"it is of type {type(value).__name__}",
+        "give a number, a bool, text without both kinds of quotes, or a list of numbers, bools and text without ',' "
+        "and brackets",
+        hparam=name,
+        value=value,
     )
 
 
@@ -172,9 +175,9 @@ def _assigned_twice(matches: Iterable[re.Match[str]]) -> str | None:
 def _value(name: str, default: Any, match: re.Match[str]) -> Any:
     is_list = isinstance(default, tuple)
     if is_list and match["list"] is None:
-        raise UserError(f"hparam {name}={_text(match)}: it is a list; write {name}=[v1,v2]")
+        raise UserError("it is a list", f"write {name}=[v1,v2]", hparam=name, value=_text(match))
     if not is_list and match["list"] is not None:
-        raise UserError(f"hparam {name}=[{match['list']}]: it is one value, not a list; write {name}=value")
+        raise UserError("it is one value, not a list", f"write {name}=value", hparam=name, value=f"[{match['list']}]")
     if not is_list:
         return _scalar(name, type(default), _text(match))
     kind = type(default[0]) if default else str
@@ -183,7 +186,7 @@ def _value(name: str, default: Any, match: re.Match[str]) -> Any:
 
 def _with_element(name: str, values: Any, index: int, match: re.Match[str]) -> tuple[Any, ...]:
     if not isinstance(values, tuple):
-        raise UserError(f"hparam {name}[{index}]: it is one value, not a list; write {name}=value")
+        raise UserError(f"hparam {name}[{index}]: it is one value, not a list", f"write {name}=value")
     if match["list"] is not None:
         raise UserError(f"hparam {name}[{index}]: an element is one value, not a list")
     if index >= len(values):
@@ -204,7 +207,7 @@ def _scalar(name: str, kind: type, text: str) -> Any:
             return number
     except ValueError:
         pass
-    raise UserError(f"hparam {name}={text}: not of type {kind.__name__}; give a value such as {_EXAMPLES[kind]}")
+    raise UserError(f"not of type {kind.__name__}", f"give a value such as {_EXAMPLES[kind]}", hparam=name, value=text)
 
 
 _EXAMPLES = {int: "4", float: "0.1", bool: "true or false"}

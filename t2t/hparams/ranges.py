@@ -64,20 +64,20 @@ class RangedHParams:
     def set_int(self, name: str, min_val: int, max_val: int, scale: int | None = None) -> None:
         """Sets a range of integers, both ends included."""
         if not (type(min_val) is int and type(max_val) is int):
-            raise UserError(f"range of {name}: {min_val} to {max_val} are not whole numbers; use set_float")
+            raise UserError(f"range of {name}: {min_val} to {max_val} are not whole numbers", "use set_float")
         self._add_interval(INT, name, min_val, max_val, scale)
 
     def set_discrete(self, name: str, feasible_points: Sequence[float]) -> None:
         """Sets a range of some ordered numbers."""
         wrong = [point for point in feasible_points if isinstance(point, bool | str)]
         if wrong:
-            raise UserError(f"range of {name}: {wrong[0]!r} is not a number; use set_categorical")
+            raise UserError(f"range of {name}: {wrong[0]!r} is not a number", "use set_categorical")
         self._add(Range(name, DISCRETE, tuple(sorted(feasible_points)), self.LINEAR_SCALE))
 
     def set_categorical(self, name: str, categories: Sequence[Any]) -> None:
         """Sets a range of some values without an order: texts, booleans or numbers."""
         if isinstance(categories, str):
-            raise UserError(f"range of {name}: {categories!r} is one text; give a list: [{categories!r}, ...]")
+            raise UserError(f"range of {name}: {categories!r} is one text", f"give a list: [{categories!r}, ...]")
         self._add(Range(name, CATEGORICAL, tuple(categories), self.LINEAR_SCALE))
 
     def check(self, hparams: HParams) -> None:
@@ -87,7 +87,7 @@ class RangedHParams:
             UserError: `hparams` lacks one of the names, does not allow a value of its range, or never reads it.
         """
         if not self.ranges:
-            raise UserError("the range of hparams is empty; set one, e.g. by rhp.set_float")
+            raise UserError("the range of hparams is empty", "set one, e.g. by rhp.set_float")
         for one in list(self.ranges.values()):
             field = hparams.field_of(one.name)
             self._check_is_read(one, field.metadata["used_when"], hparams)
@@ -107,7 +107,7 @@ class RangedHParams:
         else:
             self.ranges[one.name] = dataclasses.replace(one, used_when=condition if other else None)
             return
-        raise UserError(f"range of {one}: nothing reads it {found}; it is read with {condition}")
+        raise UserError(f"range of {one}: nothing reads it {found}", f"it is read with {condition}")
 
     def choose(self, pick: Callable[[Range], Any]) -> dict[str, Any]:
         """Returns the value that `pick` chooses from each range, by name, without those that nothing reads then."""
@@ -129,17 +129,17 @@ class RangedHParams:
         scale = scale or self.LINEAR_SCALE
         if scale not in (self.LINEAR_SCALE, self.LOG_SCALE, self.REVERSE_LOG_SCALE):
             raise UserError(
-                f"range of {name}: there is no scale {scale!r}; use rhp.LINEAR_SCALE, LOG_SCALE or REVERSE_LOG_SCALE"
+                f"range of {name}: there is no scale {scale!r}", "use rhp.LINEAR_SCALE, LOG_SCALE or REVERSE_LOG_SCALE"
             )
         if not (smallest < largest and math.isfinite(smallest) and math.isfinite(largest)):
-            raise UserError(f"range of {name}: from {smallest} to {largest} holds nothing; put the smaller one first")
+            raise UserError(f"range of {name}: from {smallest} to {largest} holds nothing", "put the smaller one first")
         if scale != self.LINEAR_SCALE and smallest <= 0:
             raise UserError(f"range of {name}: on a logarithmic scale it begins above 0, not at {smallest}")
         self._add(Range(name, kind, (smallest, largest), scale))
 
     def _add(self, one: Range) -> None:
         if one.name in self.ranges:
-            raise UserError(f"range of {one.name} is set twice; keep one")
+            raise UserError(f"range of {one.name} is set twice", "keep one")
         if not one.values or len(set(one.values)) < len(one.values):
             raise UserError(f"range of {one.name}: {list(one.values)}: give values, each once")
         self.ranges[one.name] = one

@@ -57,8 +57,8 @@ class WordAligner:
             layers = _source_attention(member, sample, sample)
             if not layers:
                 raise UserError(
-                    f"alignments: no layer of model {member.registered_name()} attends to its inputs; choose a run of "
-                    f"a model that does, or leave alignments and replace_unknown out"
+                    f"alignments: no layer of model {member.registered_name()} attends to its inputs",
+                    "choose a run of a model that does, or leave alignments and replace_unknown out",
                 )
             self._heads.append([weights.shape[1] for weights in layers])
 
@@ -67,21 +67,21 @@ class WordAligner:
         vocabulary = self._problem.encoders[TARGETS]
         if hparams.replace_unknown and vocabulary.unknown_id is None:
             raise UserError(
-                f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no unknown token; "
-                f"leave it out, or use a run with a vocabulary of kind token, piece_table or bpe, or a word_list with "
-                f"UNK"
+                f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no unknown token",
+                "leave it out, or use a run with a vocabulary of kind token, piece_table or bpe, or a word_list with "
+                "UNK",
             )
         layer, head = hparams.alignment_layer, hparams.alignment_head
         for heads in self._heads:
             if layer > len(heads):
                 raise UserError(
-                    f"alignment_layer={layer}: layers of the model that attend to its inputs: {len(heads)}; give a "
-                    f"number from 1 to {len(heads)}, or 0 for the last but one"
+                    f"alignment_layer={layer}: layers of the model that attend to its inputs: {len(heads)}",
+                    f"give a number from 1 to {len(heads)}, or 0 for the last but one",
                 )
             if head > (most := heads[layer_index(layer, len(heads))]):
                 raise UserError(
-                    f"alignment_head={head}: heads of the layer: {most}; give a number from 1 to {most}, or 0 for the "
-                    f"mean of all"
+                    f"alignment_head={head}: heads of the layer: {most}",
+                    f"give a number from 1 to {most}, or 0 for the mean of all",
                 )
 
     def annotate(
@@ -180,8 +180,9 @@ def _check_texts(model: "SequenceModel | Ensemble", problem: Problem) -> None:
     found = "it has no inputs" if model.spec.inputs is None else " and ".join(no_text)
     if found or problem.finishes or type(problem).decode_target is not Problem.decode_target:
         raise UserError(
-            f"alignments of {problem.name}: {found or 'it rewrites outputs'}; alignments link "
-            f"words of an input to words that the model writes; leave alignments and replace_unknown out"
+            f"alignments of {problem.name}: {found or 'it rewrites outputs'}; alignments link words of an input to "
+            "words that the model writes",
+            "leave alignments and replace_unknown out",
         )
 
 
@@ -306,7 +307,8 @@ def read_dictionary(path: str) -> dict[str, str]:
         if word.split() != [word]:
             raise UserError(
                 f"{source}: line {number:,} begins with {word[:40]!r}; its first column is one word, without white "
-                f"space; correct the file"
+                "space",
+                "correct the file",
             )
         found.setdefault(word, translation)
     return found

@@ -80,12 +80,13 @@ def attention_maps(
     """
     if isinstance(model, Ensemble):
         raise NoAttentionError(
-            f"attention of an ensemble of {len(model.members)} runs: each has its own; look at one of the runs"
+            f"attention of an ensemble of {len(model.members)} runs: each has its own", "look at one of the runs"
         )
     if model.mask_predicts:
         raise NoAttentionError(
             f"attention of {type(model).__name__}: it predicts the words of an output several times, each time with "
-            f"other weights; choose a run of a Transformer"
+            "other weights",
+            "choose a run of a Transformer",
         )
     features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
     if model.autoregressive:
@@ -95,8 +96,8 @@ def attention_maps(
         model.body(features)
     if not record:
         raise NoAttentionError(
-            f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at; choose "
-            f"a run of a Transformer or of another model with attention"
+            f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at",
+            "choose a run of a Transformer or of another model with attention",
         )
     written = _pieces(encoders.get(TARGETS), target)
     labels = {

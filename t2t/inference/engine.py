@@ -137,7 +137,7 @@ class EngineChoice:
         """
         named = os.environ.get(VARIABLE, "")
         if named not in ("", *ENGINES):
-            raise UserError(f"{VARIABLE}={named}: there is no such engine; set it to one of {', '.join(ENGINES)}")
+            raise UserError(f"{VARIABLE}={named}: there is no such engine", f"set it to one of {', '.join(ENGINES)}")
         choice = cls(named if named and engine == AUTO else engine, compute_type)
         choice.check()
         return choice
@@ -149,11 +149,13 @@ class EngineChoice:
             ("--compute_type", self.compute_type, COMPUTE_TYPES),
         ):
             if value not in allowed:
-                raise UserError(f"{flag}={value}: there is no such; ask for one of {', '.join(allowed)}")
+                raise UserError(f"{flag}={value}: there is no such", f"ask for one of {', '.join(allowed)}")
         if self.engine == TENSORFLOW and self.compute_type != COMPUTE_TYPES[0]:
             raise UserError(
-                f"--compute_type={self.compute_type}: --engine=tensorflow decodes in float32; ask for "
-                f"--engine=ctranslate2 or --engine=auto too"
+                "--engine=tensorflow decodes in float32",
+                "ask for --engine=ctranslate2 or --engine=auto too",
+                option="compute_type",
+                value=self.compute_type,
             )
         if self.engine == CTRANSLATE2:
             with needs_extra("ctranslate2", "--engine=ctranslate2"):

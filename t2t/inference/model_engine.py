@@ -97,11 +97,12 @@ class ModelEngine(Engine):
         """The shortlist of the run; raises UserError if there is none or the model does not support shortlists."""
         if not self._model.selects_tokens or not self._model.spec.inputs:
             raise UserError(
-                f"shortlist=True: {type(self._model).__name__} with problem {self._model.spec.name}: a model is wanted "
-                f"that writes pieces for a source, by an output layer with a row for each; leave it out"
+                f"shortlist=True: {type(self._model).__name__} with problem {self._model.spec.name}: a model is "
+                "wanted that writes pieces for a source, by an output layer with a row for each",
+                "leave it out",
             )
         if self.read_shortlist is None:
-            raise UserError("shortlist=True: a shortlist belongs to a run directory; load one, or leave it out")
+            raise UserError("shortlist=True: a shortlist belongs to a run directory", "load one, or leave it out")
         return self.read_shortlist()
 
     def search(

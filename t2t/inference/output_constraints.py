@@ -56,10 +56,10 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
         return value
     if not isinstance(value, Mapping):
         raise UserError(
-            f"{what}: {value!r:.60} is of type {type(value).__name__}; give an object with {', '.join(KEYS)}"
+            f"{what}: {value!r:.60} is of type {type(value).__name__}", f"give an object with {', '.join(KEYS)}"
         )
     if unknown := sorted(map(str, set(value) - set(KEYS))):
-        raise UserError(f"{what}: {unknown[0]!r} is no constraint; there are {', '.join(KEYS)}")
+        raise UserError(f"{what}: {unknown[0]!r} is no constraint", f"there are {', '.join(KEYS)}")
     found: dict[str, tuple[str, ...]] = {}
     regex = value.get("regex", "")
     if "regex" in value and (not isinstance(regex, str) or not regex):
@@ -71,12 +71,12 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
         if not is_list or not all(text.strip() for text in texts):
             raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
         if name == "choices" and not texts:
-            raise UserError(f"{what}: choices []: there is nothing to choose from; give one text or more")
+            raise UserError(f"{what}: choices []: there is nothing to choose from", "give one text or more")
         found[name] = tuple(map(without_surrogates, texts))
     terms = OutputTerms(**found, regex=without_surrogates(regex))
     for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
         if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
-            raise UserError(f"{what}: {name} leaves no room for other constraints; give {name} alone")
+            raise UserError(f"{what}: {name} leaves no room for other constraints", f"give {name} alone")
     return None if terms == OutputTerms() else terms
 
 
@@ -96,7 +96,9 @@ def terms_of_line(line: str, what: str) -> OutputTerms | None:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{what}: no JSON ({error}); give an object with {', '.join(KEYS)}, or an empty line") from None
+        raise UserError(
+            f"{what}: no JSON ({error})", f"give an object with {', '.join(KEYS)}, or an empty line"
+        ) from None
     return read_terms(value, what)
 
 
@@ -130,7 +132,8 @@ def _constraint_of(terms: OutputTerms, encoder: TextEncoder, output_start: tuple
     if found.shortest() is None:
         raise UserError(
             f"constraints {', '.join(map(repr, terms.constraints))}: an output with them holds what it has to avoid, "
-            f"{', '.join(map(repr, terms.avoid))}; leave one out"
+            f"{', '.join(map(repr, terms.avoid))}",
+            "leave one out",
         )
     return found
 
@@ -139,7 +142,7 @@ def _regex(pattern: str, encoder: TextEncoder) -> FiniteConstraint:
     found = regex_constraint(pattern, encoder)
     if found.shortest() is None:
         raise UserError(
-            f"regex {pattern!r:.80}: no text that the vocabulary of outputs spells matches it; give another"
+            f"regex {pattern!r:.80}: no text that the vocabulary of outputs spells matches it", "give another"
         )
     return found
 
@@ -150,7 +153,7 @@ def _spelled(texts: Sequence[str], encoder: TextEncoder) -> list[tuple[int, ...]
     found = []
     for text, ids in zip(texts, encoder.encode_batch(texts), strict=True):
         if not ids or encoder.unknown_id in ids:
-            raise UserError(f"constraint {text!r:.80}: the vocabulary of outputs cannot spell it; give other words")
+            raise UserError(f"constraint {text!r:.80}: the vocabulary of outputs cannot spell it", "give other words")
         found.append(tuple(ids))
     return list(dict.fromkeys(found))
 
@@ -186,7 +189,7 @@ def constraints_of(
     if terms is not None and asked:
         if is_constrained or model.spec.inputs is None or not model.autoregressive:
             why = "allows some outputs only" if is_constrained else "writes no outputs piece by piece for inputs"
-            raise UserError(f"constraints: {problem.name} with this model {why}; leave them out")
+            raise UserError(f"constraints: {problem.name} with this model {why}", "leave them out")
         found = _of_terms(problem, terms)
     elif is_constrained:
         found = _of_problem(problem, sentences, texts)
@@ -195,7 +198,9 @@ def constraints_of(
     for name, value in (("no_repeat_ngram_size", settings.no_repeat_ngram), ("shortlist", hparams.shortlist)):
         if value:
             cure = "" if asked else ", or ask for constrain_output=false"
-            raise UserError(f"{name}={value}: it may forbid all that constraints of outputs allow; leave it out{cure}")
+            raise UserError(
+                f"{name}={value}: it may forbid all that constraints of outputs allow", f"leave it out{cure}"
+            )
     return _fitted(found, problem, model, hparams, prefixes, asked)
 
 
@@ -224,8 +229,8 @@ def _fitted(
             cures += ["give another beginning"] * (given > 0)
             cures += ["raise max_input_length"] * (needed is not None and longest != model.longest_sequence)
             raise UserError(
-                f"{of_which}no output{begun} keeps to its constraints within {describe_max_ids(model, hparams)}; "
-                f"{' or '.join(cures)}"
+                f"{of_which}no output{begun} keeps to its constraints within {describe_max_ids(model, hparams)}",
+                f"{' or '.join(cures)}",
             )
     return fitted
 
@@ -245,8 +250,9 @@ def _of_terms(problem: Problem, terms: Sequence[OutputTerms | None]) -> Constrai
     mark = feature_of(problem, TARGETS).continuation_mark
     if mark and any(one is not None and one.regex for one in terms):
         raise UserError(
-            f"regex: {problem.name} joins pieces of outputs that end in {mark}, and regular "
-            f"expressions match them unjoined; give constraints, avoid or choices, in pieces"
+            f"regex: {problem.name} joins pieces of outputs that end in {mark}, and regular expressions match them "
+            "unjoined",
+            "give constraints, avoid or choices, in pieces",
         )
     return constraints_of_terms(terms, problem.encoders[TARGETS], problem.languages.marks().output_start)
 
@@ -260,7 +266,8 @@ def _of_problem(problem: Problem, sentences: Sequence[Row], texts: Sequence[str]
     if others and None in found:
         raise UserError(
             f"{problem.name}: its constraint(source) is None for input {found.index(None) + 1} of {len(found)} and a "
-            f"{others[0]} for another; only a FiniteConstraint can be next to None in a call; return one for each input"
+            f"{others[0]} for another; only a FiniteConstraint can be next to None in a call",
+            "return one for each input",
         )
     if all(constraint is None for constraint in found):
         return None

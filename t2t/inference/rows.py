@@ -130,8 +130,8 @@ def check_lengths(model: ModelFacts, targets: Sequence[Sequence[int]], hparams: 
         if len(ids) + 1 > longest:
             raise UserError(
                 f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
-                f"{describe_max_ids(model, hparams)}; a target that is cut has another probability, so give a shorter "
-                f"one"
+                f"{describe_max_ids(model, hparams)}",
+                "a target that is cut has another probability, so give a shorter one",
             )
 
 
@@ -189,7 +189,7 @@ def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int
     check_ids(model, prefix, "a beginning")
     if len(prefix) >= longest:
         raise UserError(
-            f"a beginning with {len(prefix)} ids: an output may begin with fewer than {longest}; give a shorter one"
+            f"a beginning with {len(prefix)} ids: an output may begin with fewer than {longest}", "give a shorter one"
         )
 
 
@@ -200,8 +200,8 @@ def check_ids(model: ModelFacts, ids: Sequence[int], what: str) -> None:
     if wrong:
         without_end = ", and leave out the end of sequence" if wrong[0] == EOS_ID else ""
         raise UserError(
-            f"{what} with id {wrong[0]}: it may hold ids from 2 to {size - 1}; take them from a vocabulary or a beam"
-            f"{without_end}"
+            f"{what} with id {wrong[0]}: it may hold ids from 2 to {size - 1}",
+            f"take them from a vocabulary or a beam{without_end}",
         )
 
 
@@ -224,8 +224,8 @@ def check_inputs(model: ModelFacts, sentences: Sequence[Row], name: str) -> None
         wrong = [token for token in ids if not PAD_ID < token < read.vocab_size]
         if wrong:
             raise UserError(
-                f"{name}[{number}]: an input with id {wrong[0]}: it may hold ids from 1 to {read.vocab_size - 1}; take "
-                f"them from `encode`"
+                f"{name}[{number}]: an input with id {wrong[0]}: it may hold ids from 1 to {read.vocab_size - 1}",
+                "take them from `encode`",
             )
 
 
@@ -233,7 +233,7 @@ def check_takes_prefixes(model: ModelFacts) -> None:
     """Raises UserError if the model supports no prefixes: it has no inputs, or is not autoregressive."""
     if model.spec.inputs is None or not model.autoregressive:
         why = "continues its inputs" if model.spec.inputs is None else "answers at once"
-        raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}; leave them out")
+        raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}", "leave them out")
 
 
 def check_prefixes(model: ModelFacts, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
@@ -245,7 +245,7 @@ def check_prefixes(model: ModelFacts, hparams: DecodeHParams, prefixes: Sequence
     """
     check_takes_prefixes(model)
     if len(prefixes) != count:
-        raise ArgumentError(f"{len(prefixes)} prefixes for {count} inputs; give one for each, an empty one for none")
+        raise ArgumentError(f"{len(prefixes)} prefixes for {count} inputs", "give one for each, an empty one for none")
     for prefix in prefixes:
         check_prefix(model, hparams, prefix)
 
@@ -259,7 +259,7 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
     found = _as_list(texts, name, "a list of texts")
     for index, text in enumerate(found):
         if not isinstance(text, str):
-            raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}; give text")
+            raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}", "give text")
     return [without_surrogates(text).replace("\0", "") for text in found]
 
 
@@ -272,7 +272,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     sources, targets = [], []
     for index, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
-            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is no pair of texts; give (source, target)")
+            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is no pair of texts", "give (source, target)")
         sources.append(both[0])
         targets.append(both[1])
     return as_texts(sources, "sources"), as_texts(targets, "targets")
@@ -281,10 +281,12 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
 def check_rows(rows: Any, name: str) -> None:
     """Raises ArgumentError unless `rows` is a list of rows: lists of ids, or arrays."""
     if not isinstance(rows, Sequence | np.ndarray) or isinstance(rows, str):
-        raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}; give a list of lists of ids")
+        raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}", "give a list of lists of ids")
     for index, row in enumerate(rows):
         if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str):
-            raise ArgumentError(f"{name}[{index}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
+            raise ArgumentError(
+                f"{name}[{index}]={row!r:.60}: it is of type {type(row).__name__}", "give a list of ids"
+            )
 
 
 def check_row_pairs(sources: Any, targets: Any) -> None:
@@ -292,12 +294,12 @@ def check_row_pairs(sources: Any, targets: Any) -> None:
     check_rows(sources, "sources")
     check_rows(targets, "targets")
     if len(sources) != len(targets):
-        raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
+        raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets", "give as many of both")
 
 
 def _as_list(values: Any, name: str, wanted: str) -> list[Any]:
     if isinstance(values, str):
-        raise ArgumentError(f"{name}={values!r:.60}: it is one text; give {wanted}, e.g. [text]")
+        raise ArgumentError(f"{name}={values!r:.60}: it is one text", f"give {wanted}, e.g. [text]")
     if not isinstance(values, Iterable):
-        raise ArgumentError(f"{name}={values!r:.60}: it is of type {type(values).__name__}; give {wanted}")
+        raise ArgumentError(f"{name}={values!r:.60}: it is of type {type(values).__name__}", f"give {wanted}")
     return list(values)

@@ -67,7 +67,9 @@ def beam_tree(
         costs = _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
     settings, hparams = translator.settings(1, **changes)
     if not translator.model.autoregressive or not settings.uses_beam_search:
-        raise UserError("the tree of a beam: this search holds one hypothesis; ask for decode_method=beam, beam_size=4")
+        raise UserError(
+            "the tree of a beam: this search holds one hypothesis", "ask for decode_method=beam, beam_size=4"
+        )
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
     step = 0
@@ -112,8 +114,8 @@ def alternatives(translator: Translator, source: str, prefix: Sequence[int], cou
     start = _start(translator, source, prefix)
     if not translator.model.autoregressive:
         raise UserError(
-            f"alternatives to a piece: {type(translator.model).__name__} answers at once and writes none; ask for "
-            f"classes"
+            f"alternatives to a piece: {type(translator.model).__name__} answers at once and writes none",
+            "ask for classes",
         )
     log_probs_V = _log_probs(translator, start.row, [*start.written, EOS_ID])[-1]
     log_probs_V[PAD_ID] = -np.inf

@@ -113,7 +113,7 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
     for name in (RECORD, ARRAYS):
         check_inside(run.path, folder / name)
     if not (folder / RECORD).is_file():
-        raise UserError(f"shortlist=True: {run.path} has no shortlist of {problem}; learn it with {learn}")
+        raise UserError(f"shortlist=True: {run.path} has no shortlist of {problem}", f"learn it with {learn}")
     try:
         with os_errors_as_machine_errors(f"cannot read {folder}"):
             record = read_record(_Record, read_sealed(folder / RECORD))
@@ -126,7 +126,7 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
         return _parse(content, spec, record.checksum)
     except ValueError as error:
         what = f"the shortlist in {folder} is damaged ({one_line(error)})"
-        raise UserError(f"{what}; learn it again with {learn}") from error
+        raise UserError(f"{what}", f"learn it again with {learn}") from error
 
 
 def text_spec(run: RunDir, problem: str) -> ProblemSpec:
@@ -135,8 +135,8 @@ def text_spec(run: RunDir, problem: str) -> ProblemSpec:
     kinds = [feature.kind if feature else "absent" for feature in (spec.inputs, spec.targets)]
     if kinds != [FeatureKind.TOKENS] * 2:
         raise UserError(
-            f"a shortlist of {problem}: its inputs are {kinds[0]}, its targets {kinds[1]}; there are shortlists of "
-            f"problems from text to text"
+            f"a shortlist of {problem}: its inputs are {kinds[0]}, its targets {kinds[1]}",
+            "there are shortlists of problems from text to text",
         )
     return spec
 
@@ -156,7 +156,8 @@ def _check_vocabularies(record: _Record, run: RunDir, problem: str, what: str, l
         if found != own:
             raise UserError(
                 f"{what} was learned for another vocabulary of {feature}: fingerprint {found[:12]}, the run has "
-                f"{own[:12]}; learn it again with {learn}"
+                f"{own[:12]}",
+                f"learn it again with {learn}",
             )
 
 

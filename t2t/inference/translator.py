@@ -93,8 +93,9 @@ class Translator:
     ):
         if not model.autoregressive and model.spec.inputs is None:
             raise UserError(
-                f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there are "
-                f"none; evaluate it with t2t-eval"
+                f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there "
+                "are none",
+                "evaluate it with t2t-eval",
             )
         self.problem, self.hparams = problem, hparams
         self.facts: ModelFacts = model
@@ -198,8 +199,8 @@ class Translator:
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(
-                f"inputs of {self.problem.name} are {kind}, not text; give a file of their paths to t2t-decoder "
-                f"--decode_from_file, or arrays to translate_ids"
+                f"inputs of {self.problem.name} are {kind}, not text",
+                "give a file of their paths to t2t-decoder --decode_from_file, or arrays to translate_ids",
             )
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
         start = self.problem.languages.marks().input_start
@@ -287,13 +288,14 @@ class Translator:
         """Raises UserError where outputs have no tokens that are scored one by one."""
         if self.facts.spec.targets.kind != FeatureKind.TOKENS or not self.facts.autoregressive or not self.has_inputs:
             raise UserError(
-                f"token_scores: {self.problem.name} with this model writes no outputs token by token for its inputs; "
-                f"leave it out"
+                f"token_scores: {self.problem.name} with this model writes no outputs token by token for its inputs",
+                "leave it out",
             )
         if hparams.shortlist:
             raise UserError(
                 "token_scores with shortlist: the search knows a part of the vocabulary, and scores of tokens are "
-                "among all of it; leave one of them out"
+                "among all of it",
+                "leave one of them out",
             )
 
     def translate(
@@ -406,7 +408,7 @@ class Translator:
         check_rows(sentences, "sentences")
         check_inputs(self.facts, sentences, "sentences")
         if seeds is not None and len(seeds) != len(sentences):
-            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs; give one for each")
+            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs", "give one for each")
         if prefixes is not None:
             check_prefixes(self.facts, hparams, prefixes, len(sentences))
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
@@ -445,9 +447,12 @@ class Translator:
             longest = min(longest, self.facts.longest_sequence or longest)
             if shortest > longest:
                 raise UserError(
-                    f"min_output_length={shortest - 1}: input {request.sentences[place] + 1} has {size_of(row)} ids, "
-                    f"and with extra_length={request.hparams.extra_length} its longest output has {longest}, end of "
-                    f"sequence included; make min_output_length smaller or extra_length larger"
+                    f"input {request.sentences[place] + 1} has {size_of(row)} ids, and with "
+                    f"extra_length={request.hparams.extra_length} its longest output has {longest}, end of sequence "
+                    "included",
+                    "make min_output_length smaller or extra_length larger",
+                    hparam="min_output_length",
+                    value=shortest - 1,
                 )
 
     def _not_blank(self, sentences: Sequence[Row], sources: Sequence[str] | None) -> np.ndarray:
@@ -504,14 +509,17 @@ class Translator:
         """
         if isinstance(lines, str) or not isinstance(lines, Iterable):
             raise ArgumentError(
-                f"lines={lines!r:.60}: it is of type {type(lines).__name__}; give texts to iterate over"
+                f"it is of type {type(lines).__name__}",
+                "give texts to iterate over",
+                option="lines",
+                value=f"{lines!r:.60}",
             )
         check_whole_number("window", window)
         if window < 1:
-            raise ArgumentError(f"window={window}: it is a number of lines; give at least 1")
+            raise ArgumentError("it is a number of lines", "give at least 1", option="window", value=window)
         for name in ("prefixes", "constraints"):
             if name in changes:
-                raise UnknownArgumentError(f"stream takes no {name}; give them, and a list of texts, to translate")
+                raise UnknownArgumentError(f"stream takes no {name}", "give them, and a list of texts, to translate")
         self.settings(n_best, **changes)
         return self._stream(iter(lines), n_best, window, changes)
 
@@ -668,8 +676,9 @@ class Translator:
     def _check_scores(self) -> None:
         if self.facts.spec.targets.kind == FeatureKind.LABEL:
             raise UserError(
-                f"scoring outputs of {self.problem.name}: they are classes; decode with n_best instead, which "
-                f"gives the probabilities of the likeliest (t2t-decoder: with --output_format=tsv)"
+                f"scoring outputs of {self.problem.name}: they are classes",
+                "decode with n_best instead, which gives the probabilities of the likeliest (t2t-decoder: with "
+                "--output_format=tsv)",
             )
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
@@ -686,7 +695,9 @@ class Translator:
         """
         (ids,) = self.encode([source])
         if target is None and self.is_blank(source):
-            raise UserError(f"{source!r:.60}: a blank input has an empty output, which attends to nothing; give a text")
+            raise UserError(
+                f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
+            )
         if target is None:
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids

@@ -141,7 +141,7 @@ def build_positions(
         UserError: `words`, which needs a model that counts words, see `t2t.layers.words`.
     """
     if kind == "words":
-        raise UserError("hparam positions=words: this model does not count words; choose other positions")
+        raise UserError("this model does not count words", "choose other positions", hparam="positions", value="words")
     if kind == "sinusoidal":
         return SinusoidalPositions(width, layout, first, **kwargs)
     if kind == "learned":

@@ -78,14 +78,18 @@ def word_starts_of(spec: ProblemSpec, feature: str) -> str:
     for member, starts in zip(members, found, strict=True):
         if not starts:
             raise UserError(
-                f"hparam positions=words: {member.name} does not say which ids of its {feature} begin words, as "
-                f"parsing does of trees and of SentencePiece's pieces; choose other positions"
+                f"{member.name} does not say which ids of its {feature} begin words, as parsing does of trees and of "
+                "SentencePiece's pieces",
+                "choose other positions",
+                hparam="positions",
+                value="words",
             )
         if starts != found[0]:
             raise UserError(
-                f"hparam positions=words: words of the {feature} begin with other ids in {member.name} than in "
-                f"{members[0].name}; give both one vocabulary, of texts with --shared_vocab_file, or choose other "
-                f"positions"
+                f"words of the {feature} begin with other ids in {member.name} than in {members[0].name}",
+                "give both one vocabulary, of texts with --shared_vocab_file, or choose other positions",
+                hparam="positions",
+                value="words",
             )
     return found[0]
 

@@ -46,8 +46,8 @@ def check_text_metric(name: str) -> None:
     """Raises UserError for a metric that cannot be computed from decoded text."""
     if not is_text_metric(name):
         raise UserError(
-            f"metric {name!r} of decoded text: it is teacher-forced, so it needs the model's predictions; "
-            f"text has {', '.join(METRICS.names())}"
+            f"metric {name!r} of decoded text: it is teacher-forced, so it needs the model's predictions",
+            f"text has {', '.join(METRICS.names())}",
         )
 
 
@@ -61,8 +61,8 @@ def check_references(names: Iterable[str]) -> None:
     for name in names:
         if "more_references" not in inspect.signature(METRICS.get(name)).parameters:
             raise UserError(
-                f"metric {name!r}: it reads one reference of each line, and several are given; name one, or score the "
-                f"file with t2t-bleu"
+                f"metric {name!r}: it reads one reference of each line, and several are given",
+                "name one, or score the file with t2t-bleu",
             )
 
 
@@ -130,8 +130,8 @@ def _checked(metric: TextMetric, score: Any) -> Score:
     if not isinstance(score, Score) or isinstance(value, str) or not hasattr(value, "__float__"):
         found = f"a Score whose value is of type {type(value).__name__}" if isinstance(score, Score) else ""
         raise PluginError(
-            f"{described(metric)} returned {found or type(score).__name__}; it must return a t2t.Score: "
-            f'return Score("{getattr(metric, "__name__", "name")}", the number)'
+            f"{described(metric)} returned {found or type(score).__name__}",
+            f'it must return a t2t.Score: return Score("{getattr(metric, "__name__", "name")}", the number)',
         )
     if is_of_plugin(metric) and not math.isfinite(value):
         log.warning("%s returned %s, with which no checkpoint can be the best", described(metric), value)
@@ -144,17 +144,18 @@ def _with_direction(name: str, score: Score) -> Score:
     if declared and not score.higher_is_better:
         raise UserError(
             f"metric {name!r}: its Score has higher_is_better=False, and the metric does not declare it, so that its "
-            f"largest value would select the best checkpoint; write @t2t.lower_is_better below @t2t.register_metric"
+            "largest value would select the best checkpoint",
+            "write @t2t.lower_is_better below @t2t.register_metric",
         )
     return score if score.higher_is_better == declared else dataclasses.replace(score, higher_is_better=declared)
 
 
 def _sources(name: str, read_sources: Callable[[], Sequence[str]] | None, lines: int) -> Sequence[str]:
     if read_sources is None:
-        raise UserError(f"metric {name!r} reads inputs as text, and there are none here; choose another metric")
+        raise UserError(f"metric {name!r} reads inputs as text, and there are none here", "choose another metric")
     sources = read_sources()
     if len(sources) != lines:
-        raise UserError(f"metric {name!r}: {len(sources)} inputs for {lines} references; each needs its own")
+        raise UserError(f"metric {name!r}: {len(sources)} inputs for {lines} references", "each needs its own")
     return sources
 
 

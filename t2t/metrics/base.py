@@ -57,10 +57,10 @@ def check_lines(name: str, hypotheses: Sequence[Any], references: Sequence[Any])
     """Raises UserError unless both sides have the same number of lines, at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
-            f"{name} of {len(hypotheses)} hypotheses against {len(references)} references: each needs its own; "
-            f"give files with equal numbers of lines"
+            f"{name} of {len(hypotheses)} hypotheses against {len(references)} references: each needs its own",
+            "give files with equal numbers of lines",
         )
     if not hypotheses:
         raise UserError(
-            f"{name} of no lines: there is nothing to score; give at least one hypothesis and its reference"
+            f"{name} of no lines: there is nothing to score", "give at least one hypothesis and its reference"
         )

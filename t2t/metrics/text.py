@@ -169,7 +169,7 @@ def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> No
 
 def _unknown(asked: str, name: str, known: list[str]) -> UnknownNameError:
     return UnknownNameError(
-        f"{asked}: sacreBLEU has none of that name; {did_you_mean(name, known)}it has {', '.join(known)}"
+        f"{asked}: sacreBLEU has none of that name", f"{did_you_mean(name, known)}it has {', '.join(known)}"
     )
 
 
@@ -356,8 +356,8 @@ def line_tokenizer(language: str) -> Callable[[str], str]:
     known = sorted(set(NonbreakingPrefixes().available_langs.values()))
     if language not in known:
         raise UnknownNameError(
-            f"language {language!r}: Moses has no rules for it; {did_you_mean(language, known)}"
-            f"it has {', '.join(known)}"
+            f"language {language!r}: Moses has no rules for it",
+            f"{did_you_mean(language, known)}it has {', '.join(known)}",
         )
     replace = MosesPunctNormalizer(language).replace_unicode_punct
     tokenize = functools.partial(MosesTokenizer(language).tokenize, return_str=True)

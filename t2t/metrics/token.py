@@ -63,7 +63,8 @@ def teacher_forced(sums: TokenSums, named: Sequence[str] = ()) -> dict[str, floa
     if sums.tokens <= 0 or sums.sequences <= 0:
         raise UserError(
             f"teacher-forced figures of {sums.tokens:g} tokens in {sums.sequences:g} sequences: there is nothing to "
-            f"average; evaluate on a split that has examples"
+            "average",
+            "evaluate on a split that has examples",
         )
     return {
         LABEL + name: figure.compute(sums)

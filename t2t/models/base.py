@@ -178,8 +178,10 @@ class SequenceModel(keras.Model):
             has, lacks = ([m.name for m in spec.members if bool(m.inputs) == wanted] for wanted in (True, False))
             if has and lacks:
                 raise UserError(
-                    f"--problems={spec.name}: {has[0]} has inputs and {lacks[0]} has none, for which a body has other "
-                    f"layers; train those with inputs together, and those without"
+                    f"{has[0]} has inputs and {lacks[0]} has none, for which a body has other layers",
+                    "train those with inputs together, and those without",
+                    option="problems",
+                    value=spec.name,
                 )
             return
         inputs = spec.inputs.kind if spec.inputs else None
@@ -190,7 +192,8 @@ class SequenceModel(keras.Model):
             if kind not in accepted:
                 raise UserError(
                     f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model "
-                    f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
+                    f"takes {', '.join(str(k or 'none') for k in accepted)}",
+                    "choose another model or problem",
                 )
 
     @classmethod
@@ -201,18 +204,24 @@ class SequenceModel(keras.Model):
         """
         if hparams.decode_method == MASK_PREDICT and not cls.mask_predicts:
             raise UserError(
-                f"hparam decode_method={MASK_PREDICT}: model {cls.__name__} predicts no masked tokens; choose another "
-                f"decode_method, or train transformer_cmlm"
+                f"model {cls.__name__} predicts no masked tokens",
+                "choose another decode_method, or train transformer_cmlm",
+                hparam="decode_method",
+                value=MASK_PREDICT,
             )
         if hparams.packed_length and not cls.packs_examples:
             raise UserError(
-                f"hparam packed_length={hparams.packed_length}: model {cls.__name__} takes one example a row; "
-                f"set packed_length=0, or train transformer, transformer_bart, transformer_lm or transformer_moe"
+                f"model {cls.__name__} takes one example a row",
+                "set packed_length=0, or train transformer, transformer_bart, transformer_lm or transformer_moe",
+                hparam="packed_length",
+                value=hparams.packed_length,
             )
         if hparams.packed_length and hparams.rows_per_example > 1:
             raise UserError(
-                f"hparam packed_length={hparams.packed_length}: objective={hparams.objective} samples outputs for one "
-                f"example a row; set packed_length=0, or objective=likelihood"
+                f"objective={hparams.objective} samples outputs for one example a row",
+                "set packed_length=0, or objective=likelihood",
+                hparam="packed_length",
+                value=hparams.packed_length,
             )
 
     @classmethod
@@ -256,7 +265,8 @@ class SequenceModel(keras.Model):
         if silent:
             raise UserError(
                 f"model {type(self).__name__} does not say which of its weights belong to the vocabulary of "
-                f"{', '.join(silent)}; name their layers in its vocabulary_layers"
+                f"{', '.join(silent)}",
+                "name their layers in its vocabulary_layers",
             )
         layers = [getattr(self, attribute) for name in features for attribute in self.vocabulary_layers[name]]
         return {variable.path for layer in layers if layer is not None for variable in layer.variables}
@@ -285,9 +295,11 @@ class SequenceModel(keras.Model):
             count = self.for_problem(spec.name).source_embedding.positions_of(1)
             if count > self.longest_sequence:
                 raise UserError(
-                    f"hparam max_length={self.longest_sequence}: it is also the number of learned vectors of "
-                    f"positions, and an image of problem {spec.name} has {count} positions; set max_length={count} or "
-                    f"more, or choose an input_modality with fewer positions"
+                    f"it is also the number of learned vectors of positions, and an image of problem {spec.name} has "
+                    f"{count} positions",
+                    f"set max_length={count} or more, or choose an input_modality with fewer positions",
+                    hparam="max_length",
+                    value=self.longest_sequence,
                 )
 
     def body(self, features: Features, seed=None):
@@ -343,7 +355,7 @@ class SequenceModel(keras.Model):
         raise self._unwritten("encode")
 
     def _unwritten(self, method: str) -> Exception:
-        return PluginError(f"{described(type(self))}: it has no {method}; write one, see docs/new_model.md")
+        return PluginError(f"{described(type(self))}: it has no {method}", "write one, see docs/new_model.md")
 
     def init_cache(self, encoded: Any, rows: Size, length: Size | None, beams: int = 1) -> Any:
         """Returns the initial state of decoding.

@@ -41,8 +41,8 @@ def create_model(model_class: type[SequenceModel], hparams: HParams, spec: Probl
         if repeated := [path for path, count in counts.items() if count > 1]:
             raise UserError(
                 f"model {model_class.__name__}: several parts have the path {first_few(repeated, ', ')}, by which "
-                f"checkpoints hold weights, caches hold states and dropout masks differ; give each layer a name of its "
-                f"own"
+                "checkpoints hold weights, caches hold states and dropout masks differ",
+                "give each layer a name of its own",
             )
     return model
 
@@ -82,13 +82,14 @@ def _check_layers(
     if not all(one.built for one in modalities):
         begin, end = "begin its build with self.build_modality_weights()", "end its __init__ with self.build()"
         cure = begin if model.built else end
-        raise PluginError(f"{own}: the weights of its modalities are missing after its construction; {cure}")
+        raise PluginError(f"{own}: the weights of its modalities are missing after its construction", cure)
     tracked = {id(variable) for variable in model.variables}
     lost = [one.path for one in created if id(one) not in tracked]
     if lost:
         raise PluginError(
             f"{own}: Keras does not find its weights {first_few(sorted(lost), ', ')}, so that they would be neither "
-            f"trained nor saved; keep each layer in an attribute of a layer or of the model, or in a list there"
+            "trained nor saved",
+            "keep each layer in an attribute of a layer or of the model, or in a list there",
         )
     instead = {"Dropout": "t2t.layers.dropout.Dropout", "BatchNormalization": "t2t.layers.norm.BatchNorm"}
     for layer in layers:
@@ -123,6 +124,7 @@ def all_weights_exist(model: SequenceModel) -> Iterator[None]:
     finally:  # of a call that fails, too: JAX refuses to draw initial values in a program
         if new := [variable.path for variable in model.variables if variable.path not in known]:
             raise UserError(
-                f"model {type(model).__name__}: its weights {first_few(new, ', ')} were created by a call, not when it "
-                f"was built, so they would be neither trained nor restored; build their layers in build"
+                f"model {type(model).__name__}: its weights {first_few(new, ', ')} were created by a call, not when "
+                "it was built, so they would be neither trained nor restored",
+                "build their layers in build",
             )

@@ -49,8 +49,10 @@ class ImageTransformer(EncoderDecoder):
         modalities = super()._modalities_of(spec, hparams)
         if is_clip and not isinstance(modalities.source, PixelVideo):
             raise UserError(
-                f"hparam input_modality={hparams.input_modality}: model ImageTransformer reads clips as a vector for "
-                f"each pixel; leave it empty, or name pixel_video"
+                "model ImageTransformer reads clips as a vector for each pixel",
+                "leave it empty, or name pixel_video",
+                hparam="input_modality",
+                value=hparams.input_modality,
             )
         return modalities
 

@@ -71,7 +71,7 @@ class Transformer(EncoderDecoder):
             self.target_words = WordCounts(word_starts_of(spec, TARGETS), first=1, name="target_words")
         if hparams.read_next_word:
             if spec.inputs is None:
-                raise UserError("hparam read_next_word: the problem has no inputs to read words of; leave it out")
+                raise UserError("the problem has no inputs to read words of", "leave it out", hparam="read_next_word")
             self.next_word = NextWord(hparams.hidden_size, dtype=policy, name="next_word")
         # Stacks (section 3.1)
         self.encoder = self.create_encoder(dtype=policy, name="encoder") if spec.inputs else None

@@ -23,6 +23,8 @@ class TransformerMoe(Transformer):
         layers = max(hparams.decoder_layers, hparams.encoder_layers if spec.inputs else 0)
         if not any(map(hparams.experts_in, range(layers))):
             raise UserError(
-                f"hparam expert_layer_step={hparams.expert_layer_step}: a stack has at most {layers} layers, so that "
-                f"none would have experts; choose a step of at most {layers}, or train transformer"
+                f"a stack has at most {layers} layers, so that none would have experts",
+                f"choose a step of at most {layers}, or train transformer",
+                hparam="expert_layer_step",
+                value=hparams.expert_layer_step,
             )

@@ -123,8 +123,8 @@ def answer_file(
     for _, checkpoint in runs:
         if count_of_best(checkpoint) is not None:
             raise UserError(
-                f"--checkpoint={checkpoint} in a pipeline: workers read one checkpoint; save the mean with "
-                f"t2t-avg-all --checkpoints={checkpoint} and decode with --checkpoint=averaged"
+                f"--checkpoint={checkpoint} in a pipeline: workers read one checkpoint",
+                f"save the mean with t2t-avg-all --checkpoints={checkpoint} and decode with --checkpoint=averaged",
             )
     found = [(run.path, CheckpointStore(run.checkpoints_folder).find(checkpoint)) for run, checkpoint in runs]
     task = AnswerShards(

@@ -78,7 +78,8 @@ class ShardTask:
         if differing := describe_differences(planned, found):
             raise UserError(
                 f"a worker would make other data of problem {problem.name} than the command that started it "
-                f"({differing}); give all machines the same code and raw files"
+                f"({differing})",
+                "give all machines the same code and raw files",
             )
         return GenerationJob(self.plan, problem, self.folder, self.tmp_dir)
 

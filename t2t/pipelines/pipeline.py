@@ -153,8 +153,10 @@ def runner_of(options: PipelineOptions) -> PipelineRunner:
 
 def _mistake(text: str, reason: object) -> UserError:
     return UserError(
-        f"--beam_options={text!r}: {one_line(reason)}; give options of Apache Beam, each as --name=value, e.g. "
-        f"{_EXAMPLE}"
+        f"{one_line(reason)}",
+        f"give options of Apache Beam, each as --name=value, e.g. {_EXAMPLE}",
+        option="beam_options",
+        value=text,
     )
 
 

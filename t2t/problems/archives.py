@@ -55,7 +55,8 @@ def read_members(data_path: Path, wanted: Callable[[str], bool], most_bytes: int
             if size > most_bytes:
                 raise UserError(
                     f"{data_path}: its files unpack to more than {most_bytes:,} bytes, which none of these data sets "
-                    f"has; check where it is from"
+                    "has",
+                    "check where it is from",
                 )
             found[name] = read()
     return dict(sorted(found.items()))
@@ -145,7 +146,7 @@ def _errors(data_path: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, *_OF_HEADERS) as error:
-        raise UserError(f"{data_path}: the archive is damaged ({one_line(error)}); download it again") from None
+        raise UserError(f"{data_path}: the archive is damaged ({one_line(error)})", "download it again") from None
     except OSError as error:
         cure = remedy_of(error, "download it again")
-        raise UserError(f"{data_path}: cannot be read ({error.strerror or one_line(error)}); {cure}") from None
+        raise UserError(f"{data_path}: cannot be read ({error.strerror or one_line(error)})", cure) from None

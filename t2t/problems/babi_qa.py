@@ -51,8 +51,8 @@ class BabiQa(Text2Text):
         data_path = find_first_existing(context.tmp_dir, _FILES)
         if data_path is None:
             raise UserError(
-                f"{self.name}: {_ROOT} is missing from {context.tmp_dir}; put it there as folder or archive "
-                f"({', '.join(_FILES[1:])}) or name its folder with --tmp_dir"
+                f"{self.name}: {_ROOT} is missing from {context.tmp_dir}",
+                f"put it there as folder or archive ({', '.join(_FILES[1:])}) or name its folder with --tmp_dir",
             )
         by_task = [self._questions(data_path, task, split, context.tally) for task in self.tasks]
         for turn in range(max(map(len, by_task))):
@@ -75,7 +75,7 @@ class BabiQa(Text2Text):
         pattern = re.compile(rf"(.*/)?{_ROOT}/{self.folder}/qa{task}_[^/]*_{part}\.txt")
         found = read_members(data_path, lambda path: pattern.fullmatch(path) is not None)
         if not found:
-            raise UserError(f"{self.name}: {data_path} has no {self.folder}/qa{task}_*_{part}.txt; download it again")
+            raise UserError(f"{self.name}: {data_path} has no {self.folder}/qa{task}_*_{part}.txt", "download it again")
         (name, content), *_ = found.items()
         lines = [clean_line(raw, tally) for raw in content.split(b"\n")]
         stories = list(read_stories(lines, name, _SENTENCES_OF_TASK_3 if task == 3 else _SENTENCES))
@@ -103,7 +103,7 @@ def read_stories(lines: Sequence[str], name: str, sentences: int) -> Iterator[li
             continue
         position, _, rest = line.partition(" ")
         if not position.isdecimal() or not rest.strip():
-            raise UserError(f"{name}, line {number:,}: {line[:40]!r} has no number and sentence; download it again")
+            raise UserError(f"{name}, line {number:,}: {line[:40]!r} has no number and sentence", "download it again")
         if position == "1":
             if questions:
                 yield questions

@@ -82,16 +82,17 @@ class Problem(ABC):
         for key in options:
             if key not in known:
                 raise UnknownNameError(
-                    f"problem option {key!r}: {type(self).__name__} has no such option; {did_you_mean(key, known)}"
-                    f"it has {', '.join(known) or 'none'}"
+                    f"problem option {key!r}: {type(self).__name__} has no such option",
+                    f"{did_you_mean(key, known)}it has {', '.join(known) or 'none'}",
                 )
         self.options: Any = self.options_class(**options)
         self.encoders = {}
         declared: Any = type(self).features
         if declared is Problem.features and type(self).encode_samples is Problem.encode_samples:
             raise UserError(
-                f"{described(type(self))}: it declares no features; write features = {{'inputs': Text(), 'targets': "
-                f"Text()}} with features of t2t.features, or derive it from Text2Text or another base class"
+                f"{described(type(self))}: it declares no features",
+                "write features = {'inputs': Text(), 'targets': Text()} with features of t2t.features, or derive it "
+                "from Text2Text or another base class",
             )
         if isinstance(declared, Mapping):
             self.__dict__["features"] = {name: one.with_options(self.options) for name, one in declared.items()}
@@ -136,7 +137,7 @@ class Problem(ABC):
     def check_split(self, split: str) -> None:
         """Raises UserError where the problem has no such split."""
         if split not in self.splits:
-            raise UserError(f"split {split!r}: {self.name} has {', '.join(self.splits)}; ask for one of these")
+            raise UserError(f"split {split!r}: {self.name} has {', '.join(self.splits)}", "ask for one of these")
 
     def sample_fault(self, sample: Any) -> str:
         """Returns what is wrong with a sample and what it needs, e.g. `has no 'targets'; it needs ...`.
@@ -340,8 +341,8 @@ def read_input(problem: Problem, path: Path) -> np.ndarray:
     content = feature_of(problem, INPUTS).read_file(path)
     if content is None:
         raise UserError(
-            f"{path}: inputs of {problem.name} are not read from files; decode a split of generated data, or give "
-            f"arrays to translate_ids"
+            f"{path}: inputs of {problem.name} are not read from files",
+            "decode a split of generated data, or give arrays to translate_ids",
         )
     return content
 
@@ -380,8 +381,8 @@ def check_texts(problem: Problem, needed: Iterable[str], found: Container[str]) 
     for name in needed:
         if name not in found:
             raise UserError(
-                f"problem {problem.name}: {problem.stored.name} has no text feature {name!r} to swap or copy; "
-                f"use {problem.stored.name} itself"
+                f"problem {problem.name}: {problem.stored.name} has no text feature {name!r} to swap or copy",
+                f"use {problem.stored.name} itself",
             )
 
 

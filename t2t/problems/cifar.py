@@ -54,8 +54,8 @@ def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.
     """
     if not content or len(content) % (labels + _IMAGE):
         raise UserError(
-            f"{name}: {len(content):,} bytes are no whole number of records of {labels + _IMAGE:,}; the file is cut "
-            f"short or of another data set: download it again"
+            f"{name}: {len(content):,} bytes are no whole number of records of {labels + _IMAGE:,}",
+            "the file is cut short or of another data set: download it again",
         )
     records = np.frombuffer(content, np.uint8).reshape(-1, labels + _IMAGE)
     return _images(records[:, labels:]), records[:, labels - 1]
@@ -83,7 +83,7 @@ def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.nda
         raise UserError(f"{name}: {error}") from None
     except Exception as error:  # a damaged pickle can raise anything
         raise UserError(
-            f"{name}: is none of CIFAR's pickles ({type(error).__name__}: {one_line(error)[:100]}); download it again"
+            f"{name}: is none of CIFAR's pickles ({type(error).__name__}: {one_line(error)[:100]})", "download it again"
         ) from None
     return _images(images), numbers.astype(np.uint8)
 
@@ -134,7 +134,7 @@ class _Reader(pickle.Unpickler):
         """Returns the stand-in of a name."""
         if (module, name) not in _STAND_INS:
             raise UserError(
-                f"the pickle names {module}.{name}, which none of CIFAR's does; it may run any code: not read"
+                f"the pickle names {module}.{name}, which none of CIFAR's does", "it may run any code: not read"
             )
         return _STAND_INS[module, name]
 
@@ -214,10 +214,10 @@ class Cifar(Image2Class):
             elif name in by_name:
                 parts.append(read_python(by_name[name], self.label_key, f"{name} in {data_path}"))
             else:
-                raise UserError(f"{self.name}: {data_path} has neither {name} nor {name}.bin; download it again")
+                raise UserError(f"{self.name}: {data_path} has neither {name} nor {name}.bin", "download it again")
         images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         if labels.max(initial=0) >= len(self.class_labels):
-            raise UserError(f"{self.name}: {data_path} has a label {labels.max()}; it is of another data set")
+            raise UserError(f"{self.name}: {data_path} has a label {labels.max()}", "it is of another data set")
         return images, labels
 
 

@@ -42,24 +42,26 @@ class CommonVoice(Speech2Text):
         path = self._list(split, context)
         for number, row in self._rows(path, split, context):
             if row.get("path") is None or row.get("sentence") is None:
-                raise UserError(f"{path}: columns {', '.join(map(str, row))}; it needs path and sentence")
+                raise UserError(f"{path}: columns {', '.join(map(str, row))}", "it needs path and sentence")
             clip = Path(row["path"])
             if not clip.name:
                 raise UserError(
-                    f"{path}, line {number:,}, has {row['path']!r} as its path, which must name a file in clips; "
-                    f"correct the file"
+                    f"{path}, line {number:,}, has {row['path']!r} as its path, which must name a file in clips",
+                    "correct the file",
                 )
             names = [str(clip.with_suffix(".wav")), str(clip), f"{clip}.mp3"]
             recording = find_first_existing(path.parent / "clips", names)
             if recording is None:
-                raise UserError(f"{path}: clips/{clip} is not there; unpack the archive again")
+                raise UserError(f"{path}: clips/{clip} is not there", "unpack the archive again")
             yield {INPUTS: recording, TARGETS: row["sentence"].strip()}
 
     def _list(self, split: str, context: GenerationContext) -> Path:
         self.check_split(split)
         folder = self._folder(context.tmp_dir)
         if folder is None:
-            raise UserError(f"{self.name}: train.tsv is missing from {context.tmp_dir}; it needs {self.requirements()}")
+            raise UserError(
+                f"{self.name}: train.tsv is missing from {context.tmp_dir}", f"it needs {self.requirements()}"
+            )
         return folder / f"{split}.tsv"
 
     def _rows(self, path: Path, split: str, context: GenerationContext) -> Iterator[tuple[int, dict[str, str]]]:

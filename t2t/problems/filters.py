@@ -145,9 +145,11 @@ def text_duplicate_key(options: FilterOptions, features: Mapping[str, FeatureSpe
         kind = features[name].kind if name in features else None
         if kind not in _COMPARABLE:
             raise UserError(
-                f"--filter_duplicates={compared}: {name} of this problem are "
-                f"{'nothing' if kind is None else f'of kind {kind.value}'}, and only texts and classes are compared; "
-                f"{_advise(compared, features)}"
+                f"{name} of this problem are {'nothing' if kind is None else f'of kind {kind.value}'}, and only texts "
+                "and classes are compared",
+                f"{_advise(compared, features)}",
+                option="filter_duplicates",
+                value=compared,
             )
     return DuplicateKey(_REASONS[compared], names)
 
@@ -190,8 +192,10 @@ def length_filters(options: FilterOptions, features: Sequence[str]) -> Iterator[
 def _registered(name: str, value: float, reason: str, features: Sequence[str]) -> SampleFilter:
     if name == "length_ratio" and len(features) != 2:
         raise UserError(
-            f"--filter_length_ratio={value:g}: it compares two texts, and an example of this problem has "
-            f"{len(features)} ({', '.join(features)}); leave it out"
+            f"it compares two texts, and an example of this problem has {len(features)} ({', '.join(features)})",
+            "leave it out",
+            option="filter_length_ratio",
+            value=f"{value:g}",
         )
     keeps_texts = FILTERS.get(name)
 
@@ -267,12 +271,13 @@ def language_filters(options: FilterOptions, languages: Mapping[str, str]) -> It
         cure = (
             f"; name it with --{' and --'.join(flags)}" if flags else ", and no option names it; leave the filter out"
         )
-        raise UserError(f"--filter_language: the language of the texts is not known{cure}")
+        raise UserError(f"the language of the texts is not known{cure}", option="filter_language")
     for name, code in wanted.items():
         if code not in identifier.labels:
             raise UserError(
-                f"--filter_language: {languages[name]!r}, the language of {name}, cannot be identified; py3langid "
-                f"knows {', '.join(sorted(identifier.labels))}"
+                f"{languages[name]!r}, the language of {name}, cannot be identified",
+                f"py3langid knows {', '.join(sorted(identifier.labels))}",
+                option="filter_language",
             )
         yield _filter_language(identifier, name, code)
 
@@ -310,8 +315,8 @@ def parse_score(line: str, column: int, where: str) -> float:
     cells = line.split("\t", column)
     if len(cells) < column:
         raise UserError(
-            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}; "
-            f"correct the file or --train_score_column"
+            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}",
+            "correct the file or --train_score_column",
         )
     try:
         score = float(cells[column - 1])
@@ -319,8 +324,8 @@ def parse_score(line: str, column: int, where: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(
-            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; "
-            f"correct the file or --train_score_column"
+            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number",
+            "correct the file or --train_score_column",
         )
     return score
 
@@ -348,11 +353,12 @@ def parse_weights(text: str, files: Sequence[str]) -> list[float]:
         except ValueError:
             weights.append(math.nan)
         if not (math.isfinite(weights[-1]) and weights[-1] > 0):
-            raise UserError(f"{asked}{part.strip()!r} is no weight, which is a number above 0; correct it")
+            raise UserError(f"{asked}{part.strip()!r} is no weight, which is a number above 0", "correct it")
     if len(weights) != len(files):
         raise UserError(
             f"{asked}{len(weights)} weight{'s' * (len(weights) != 1)} for {len(files)} training "
-            f"file{'s' * (len(files) != 1)} ({', '.join(files)}); give one for each"
+            f"file{'s' * (len(files) != 1)} ({', '.join(files)})",
+            "give one for each",
         )
     return weights
 

@@ -73,7 +73,7 @@ class SentimentImdb(Text2Class):
         folder = f"aclImdb/{TEST if split == TEST else TRAIN}/{label}/"
         found = read_members(data_path, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
         if not found:
-            raise UserError(f"{self.name}: {data_path} has no reviews in {folder}; download it again")
+            raise UserError(f"{self.name}: {data_path} has no reviews in {folder}", "download it again")
         numbers = {path: int(match[1]) for path in found if (match := _NUMBER.search(path))}
         reviews = [found[path] for path in sorted(numbers, key=numbers.__getitem__)]
         held_out = max(1, len(reviews) // 10)

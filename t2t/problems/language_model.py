@@ -102,7 +102,8 @@ class Wikitext(Text2Self):
         if missing:
             raise UserError(
                 f"{self.name}: {', '.join(missing)} missing from {context.tmp_dir}; put them there (with or without "
-                f".gz); it needs {self.requirements()}"
+                ".gz)",
+                f"it needs {self.requirements()}",
             )
         path = files[split]
         assert path is not None, "none is missing"
@@ -155,7 +156,7 @@ class LanguagemodelLm1b32k(Text2Self):
         files = self._files(context.tmp_dir, split)
         if not files and (Path(context.tmp_dir) / _LM1B).is_dir():
             raise UserError(
-                f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}; unpack its archive again"
+                f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}", "unpack its archive again"
             )
         return [(path,) for path in files]
 

@@ -53,19 +53,27 @@ class Languages:
         codes = _codes(problem.encoders, TARGETS)
         if source and not _codes(problem.encoders, INPUTS):
             raise UserError(
-                f"--source_language={source}: inputs of {problem.name} do not say their own language; leave it out"
+                f"inputs of {problem.name} do not say their own language",
+                "leave it out",
+                option="source_language",
+                value=source,
             )
         if target and not codes:
             if not self._tags:
                 raise UserError(
-                    f"--target_language={target}: inputs of {problem.name} have no language tags; leave it out, or "
-                    f"train a run with --language_tags"
+                    f"inputs of {problem.name} have no language tags",
+                    "leave it out, or train a run with --language_tags",
+                    option="target_language",
+                    value=target,
                 )
             find_tag(problem.encoders[INPUTS], target, f"--target_language={target}")
         elif target and codes and codes.target == NONE and target != problem.target_language:
             raise UserError(
-                f"--target_language={target}: the model itself begins outputs with one language, "
-                f"{problem.target_language or 'that of its hparams'}; import it again with --target_language={target}"
+                "the model itself begins outputs with one language, "
+                f"{problem.target_language or 'that of its hparams'}",
+                f"import it again with --target_language={target}",
+                option="target_language",
+                value=target,
             )
         problem._requested_languages = {INPUTS: source, TARGETS: target}
         if source or target:
@@ -88,8 +96,9 @@ class Languages:
         marks, columns = LanguageMarks(), self._problem.columns or {}
         if columns and len(set(columns.values())) < len(columns) and (source or target):
             raise UserError(
-                f"problem {self._problem.name}: its vocabulary has codes of languages, which differ between inputs and "
-                f"outputs, and here both are one text; name a problem with two sides"
+                f"problem {self._problem.name}: its vocabulary has codes of languages, which differ between inputs "
+                "and outputs, and here both are one text",
+                "name a problem with two sides",
             )
         if source:
             code = (self._language_code(INPUTS, source),)
@@ -109,7 +118,8 @@ class Languages:
         if not language:
             raise UserError(
                 f"problem {self._problem.name} does not say its {name.replace('_', ' ')}, of which the vocabulary has "
-                f"codes; name it with --{name}"
+                "codes",
+                f"name it with --{name}",
             )
         return codes.find(language, f"--{name}={language}")
 
@@ -119,8 +129,10 @@ class Languages:
         if not language or INPUTS not in encoders:
             what = "has no inputs of text" if language else "does not say its target language"
             raise UserError(
-                f"--language_tags={self._tags}: problem {name} {what}; leave the tags out, or name the language with "
-                f"--target_language where the problem has that option"
+                f"problem {name} {what}",
+                "leave the tags out, or name the language with --target_language where the problem has that option",
+                option="language_tags",
+                value=self._tags,
             )
         return find_tag(encoders[INPUTS], language, f"--language_tags={self._tags}: problem {name}")
 

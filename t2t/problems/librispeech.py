@@ -95,7 +95,7 @@ class Librispeech(Speech2Text):
         """Returns the files of transcripts of a part, one for each reader and chapter."""
         found = sorted(folder.glob(_TRANSCRIPTS))
         if not found:
-            raise UserError(f"{self.name}: {folder} has no transcripts ({_TRANSCRIPTS}); unpack its archive there")
+            raise UserError(f"{self.name}: {folder} has no transcripts ({_TRANSCRIPTS})", "unpack its archive there")
         return found
 
     def _of_folder(self, part: str, context: GenerationContext) -> Iterator[Sample]:
@@ -106,7 +106,7 @@ class Librispeech(Speech2Text):
                 name, _, text = line.strip().partition(" ")
                 recording = find_first_existing(path.parent, [name + end for end in _ENDS])
                 if recording is None:
-                    raise UserError(f"{path}: {name}{' or '.join(_ENDS)} is not there; unpack the archive again")
+                    raise UserError(f"{path}: {name}{' or '.join(_ENDS)} is not there", "unpack the archive again")
                 yield {INPUTS: recording, TARGETS: text}
 
     def _of_tfds(self, part: str, context: GenerationContext) -> Iterator[Sample]:

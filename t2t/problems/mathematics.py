@@ -244,7 +244,7 @@ class AlgorithmicMathDeepmindAll(Text2Text):
         for path in files[context.shard : context.shard + 1] if context.shards > 1 else files:
             lines = [line.strip() for line in read_lines(path, context.tally)]
             if len(lines) % 2:
-                raise UserError(f"{path}: {len(lines):,} lines; questions and answers take turns; unpack it again")
+                raise UserError(f"{path}: {len(lines):,} lines; questions and answers take turns", "unpack it again")
             yield from ({INPUTS: lines[i], TARGETS: lines[i + 1]} for i in range(0, len(lines), 2))
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
@@ -263,7 +263,7 @@ class AlgorithmicMathDeepmindAll(Text2Text):
         found = [path for name in _FOLDERS[split] for path in sorted((root / name).glob("*.txt"))]
         if not found:
             raise UserError(
-                f"{self.name}: {root} has no {', '.join(_FOLDERS[split])} with files *.txt; unpack "
-                f"{self.folder}.tar.gz in {context.tmp_dir}"
+                f"{self.name}: {root} has no {', '.join(_FOLDERS[split])} with files *.txt",
+                f"unpack {self.folder}.tar.gz in {context.tmp_dir}",
             )
         return found

@@ -80,7 +80,7 @@ class IdxImages(Image2Class):
 
     def _sample(self, image: np.ndarray, label: Any) -> Sample:
         if int(label) >= len(self.class_labels):
-            raise UserError(f"{self.name}: a label {int(label)}; the labels are 0 to {len(self.class_labels) - 1}")
+            raise UserError(f"{self.name}: a label {int(label)}", f"the labels are 0 to {len(self.class_labels) - 1}")
         return {INPUTS: image, TARGETS: self.class_labels[int(label)]}
 
     def _place(self, context: GenerationContext) -> Path:
@@ -104,13 +104,14 @@ class IdxImages(Image2Class):
         if missing := [name for name in names if name not in files]:
             raise UserError(
                 f"{self.name}: {', '.join(files)} found, {' and '.join(missing)} (plain or .gz) missing from "
-                f"{next(iter(files.values())).parent}; put them there{self.instead}"
+                f"{next(iter(files.values())).parent}",
+                f"put them there{self.instead}",
             )
         images, labels = read_idx(files[names[0]], axes=3), read_idx(files[names[1]], axes=1)
         if len(images) != len(labels):
             raise UserError(
-                f"{files[names[0]]} has {len(images):,} images and {files[names[1]]} {len(labels):,} labels; they must "
-                f"be of one set: download them again"
+                f"{files[names[0]]} has {len(images):,} images and {files[names[1]]} {len(labels):,} labels",
+                "they must be of one set: download them again",
             )
         return images, labels
 
@@ -173,12 +174,13 @@ def read_idx(path: Path | str, axes: int) -> np.ndarray:
     if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, axes)) or len(content) < head:
         raise UserError(
             f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, and an IDX file of {axes} axes of bytes with "
-            f"00 00 08 {axes:02d}; images have 3 axes and labels 1: give the other file, or download it again"
+            f"00 00 08 {axes:02d}",
+            "images have 3 axes and labels 1: give the other file, or download it again",
         )
     shape = struct.unpack(f">{axes}I", content[4:head])
     if len(content) - head != int(np.prod(shape, dtype=np.int64)):
         raise UserError(
-            f"{path}: holds {len(content) - head:,} bytes after its head, which says {' x '.join(map(str, shape))}; "
-            f"it is cut short or damaged: download it again"
+            f"{path}: holds {len(content) - head:,} bytes after its head, which says {' x '.join(map(str, shape))}",
+            "it is cut short or damaged: download it again",
         )
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

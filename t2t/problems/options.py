@@ -54,8 +54,8 @@ class ProblemOptions:
             if type(value) not in kinds and not isinstance(value, Path):
                 several = ", several files separated by commas" if field.metadata.get(_MANY) else ""
                 raise UserError(
-                    f"problem option {field.name}={value!r}: it is of type {type(value).__name__}; give "
-                    f"{allowed}{several}"
+                    f"problem option {field.name}={value!r}: it is of type {type(value).__name__}",
+                    f"give {allowed}{several}",
                 )
             if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
                 raise UserError(wrong)

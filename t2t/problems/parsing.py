@@ -108,7 +108,8 @@ class WsjParsing(Parsing):
             if all(files):
                 return [path for of_section in files for path in of_section]
         raise UserError(
-            f"problem {self.name}, split {split}: the trees are missing from --tmp_dir={tmp_dir}; {self.requirements()}"
+            f"problem {self.name}, split {split}: the trees are missing from --tmp_dir={tmp_dir}",
+            f"{self.requirements()}",
         )
 
     def requirements(self) -> str:
@@ -133,7 +134,7 @@ class WsjParsingSemi(WsjParsing):
         more = [path for path in sorted((tmp_dir / "semi").glob("*")) if path.is_file()]
         if not more:
             raise UserError(
-                f"problem {self.name}: further trees are missing from {tmp_dir / 'semi'}; {self.requirements()}"
+                f"problem {self.name}: further trees are missing from {tmp_dir / 'semi'}", f"{self.requirements()}"
             )
         return files + more
 
@@ -178,7 +179,7 @@ class ParsingTrees(Parsing):
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files that the options name for the split."""
         if not getattr(self.options, f"{split}_trees"):
-            raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
+            raise UserError(f"problem {self.name}: --{split}_trees is not given", f"{self.requirements()}")
         files: list[Path] = self.options.paths(f"{split}_trees")
         return files
 

@@ -50,7 +50,9 @@ class Preprocessor(ABC):
         Raises:
             UserError: it is for other features than text, or for other vocabularies.
         """
-        raise UserError(f"--preprocessors: {cls.__name__} changes no texts; name it in Problem.preprocessors instead")
+        raise UserError(
+            f"{cls.__name__} changes no texts", "name it in Problem.preprocessors instead", option="preprocessors"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,5 +223,6 @@ def mask_id_of(encoder: TextEncoder, problem: str) -> int:
         return UNK_ID
     raise UserError(
         f"problem {problem}: its vocabulary of kind {encoder.kind} has no id that texts do not use, which could stand "
-        f"for a hidden word; choose --vocab_kind={SentencePieceEncoder.kind}, byte or token"
+        "for a hidden word",
+        f"choose --vocab_kind={SentencePieceEncoder.kind}, byte or token",
     )

@@ -187,8 +187,8 @@ def samples_of(problem: Samples, split: str, context: GenerationContext) -> Iter
     samples = problem.generate_samples(split, context)
     if not isinstance(samples, Iterable):
         raise UserError(
-            f"problem {problem.name}: generate_samples returned {type(samples).__name__} for split {split!r}; it must "
-            f"yield a dict for each sample"
+            f"problem {problem.name}: generate_samples returned {type(samples).__name__} for split {split!r}",
+            "it must yield a dict for each sample",
         )
     return (sample if isinstance(sample, SampleRecord) else SampleRecord(sample) for sample in samples)
 
@@ -196,8 +196,8 @@ def samples_of(problem: Samples, split: str, context: GenerationContext) -> Iter
 def empty_split(problem: Samples, split: str) -> UserError:
     """Returns the error for a split without a sample."""
     return UserError(
-        f"split {split!r} of {problem.name} is empty: no example came out of {problem.raw_data_of(split)}; check the "
-        f"raw files"
+        f"split {split!r} of {problem.name} is empty: no example came out of {problem.raw_data_of(split)}",
+        "check the raw files",
     )
 
 
@@ -221,8 +221,8 @@ def check_samples(problem: Samples, split: str, samples: Sequence[SampleRecord],
         if fault := problem.sample_fault(sample):
             keys = f" (keys: {', '.join(map(str, sample)) or 'none'})" if isinstance(sample, Mapping) else ""
             raise UserError(
-                f"problem {problem.name}: sample {number:,} of split {split!r}{keys} {fault}; correct its "
-                f"generate_samples"
+                f"problem {problem.name}: sample {number:,} of split {split!r}{keys} {fault}",
+                "correct its generate_samples",
             )
 
 

@@ -60,8 +60,9 @@ def _missing(problem: NamedFiles, line: Line, recording: Path) -> UserError:
     if not address_of(recording):
         return problem.line_error(line, f"names {recording}, which is not there")
     return UserError(
-        f"{line.path}, line {line.number:,}, names {recording}, which is not on this machine; of an object "
-        f"store, the lists and all of --tmp_dir are downloaded; give --tmp_dir={line.path.parent}"
+        f"{line.path}, line {line.number:,}, names {recording}, which is not on this machine; of an object store, the "
+        "lists and all of --tmp_dir are downloaded",
+        f"give --tmp_dir={line.path.parent}",
     )
 
 

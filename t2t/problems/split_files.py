@@ -146,7 +146,8 @@ class NamedFiles(Problem):
         if len({len(files) for files in sides.values()}) > 1:
             counts = " and ".join(f"{len(files):,} with --{name}" for name, files in sides.items())
             raise UserError(
-                f"{self.name}: {counts} are named; file n of one must go with file n of the other; name as many of each"
+                f"{self.name}: {counts} are named; file n of one must go with file n of the other",
+                "name as many of each",
             )
         return list(zip(*sides.values(), strict=True))
 
@@ -158,7 +159,7 @@ class NamedFiles(Problem):
             f"--{name.partition(' ')[0]}={path}" for name, path in self._named_files().items() if not path.is_file()
         ]
         if missing:
-            raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
+            raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}", "check the paths")
 
     def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split; a large plain file counts once for each of its blocks."""
@@ -214,8 +215,9 @@ class NamedFiles(Problem):
                 if None not in (match, its_match) and match != its_match:
                     raise UserError(
                         f"{self.name or type(self).__name__}: --{first}={given[first]} and --{name}={given[name]}: "
-                        f"{path.name} would go with {other.name}, where the wildcards match something else; give "
-                        f"patterns whose wildcards match the same, or name the files one by one, with commas between"
+                        f"{path.name} would go with {other.name}, where the wildcards match something else",
+                        "give patterns whose wildcards match the same, or name the files one by one, with commas "
+                        "between",
                     )
 
     def _check_given(self) -> None:
@@ -225,7 +227,8 @@ class NamedFiles(Problem):
             named = [f"{flag}={path}" for flag, path in self._files(SPLITS).items() if path]
             raise UserError(
                 f"{self.name or type(self).__name__}: {', '.join(missing)} not given; "
-                f"{'found ' + ', '.join(named) if named else 'no file was named'}; it needs {self.requirements()}"
+                f"{'found ' + ', '.join(named) if named else 'no file was named'}",
+                f"it needs {self.requirements()}",
             )
 
     def lines(self, split: str, context: GenerationContext) -> Iterator[tuple[Line, str]]:
@@ -254,5 +257,5 @@ class NamedFiles(Problem):
     def line_error(self, position: Line, found: str) -> UserError:
         """Returns an error about one line."""
         return UserError(
-            f"{position.path}, line {position.number:,}, {found}; a line is {self.line_form}; correct the file"
+            f"{position.path}, line {position.number:,}, {found}; a line is {self.line_form}", "correct the file"
         )

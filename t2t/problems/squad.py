@@ -65,7 +65,7 @@ def _read_file(path: Path) -> Iterator[Sample]:
                     yield _sample(question["question"], paragraph["context"], question["answers"][0]["text"])
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise UserError(
-            f"{path}: is not SQuAD 1.1 ({type(error).__name__}: {one_line(error)[:80]}); download it again"
+            f"{path}: is not SQuAD 1.1 ({type(error).__name__}: {one_line(error)[:80]})", "download it again"
         ) from None
 
 

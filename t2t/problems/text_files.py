@@ -67,7 +67,10 @@ class TextFilesOptions(TextOptions):
         for name, default in (("filter_min_score", 0.0), ("train_score_column", 1)):
             if (value := getattr(self, name)) != default and not self.train_scores:
                 raise UserError(
-                    f"--{name}={value:g}: there are no scores; name their file with --train_scores, or leave it out"
+                    "there are no scores",
+                    "name their file with --train_scores, or leave it out",
+                    option=name,
+                    value=f"{value:g}",
                 )
 
 
@@ -134,8 +137,10 @@ class Text2TextFiles(NamedFiles, Text2Text):
         weights = parse_weights(self.options.train_weights, [source.name for source, *_ in files])
         if repeated := [entry for entry, count in Counter(files).items() if count > 1]:
             raise UserError(
-                f"--train_weights={self.options.train_weights}: {' and '.join(path.name for path in repeated[0])} are "
-                f"named more than once as training files; name them once, with the sum of their weights"
+                f"{' and '.join(path.name for path in repeated[0])} are named more than once as training files",
+                "name them once, with the sum of their weights",
+                option="train_weights",
+                value=self.options.train_weights,
             )
         return dict(zip(files, weights, strict=True))
 

@@ -138,8 +138,9 @@ def _errors_of_loading(
     except Exception as error:  # TFDS passes on any errors of its downloads, checks and extractors
         raise UserError(
             f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
-            f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
-            f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}{instead}"
+            f"{type(error).__name__}: {one_line(error)[:200]}",
+            "connect this machine to the network, or prepare the data set with TensorFlow Datasets elsewhere and copy "
+            f"its folder to {folder / dataset}{instead}",
         ) from error
 
 
@@ -192,8 +193,8 @@ def _iterated(problem: str, examples: Iterable[dict[str, bytes]], folder: Path) 
         except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
             raise UserError(
                 f"{problem}: reading example {number + 1:,} of the data set in {folder} failed: "
-                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and "
-                f"run the same command again"
+                f"{type(error).__name__}: {one_line(error)[:200]}",
+                "if its files are damaged, delete that folder and run the same command again",
             ) from error
         number += 1
         yield example
@@ -213,5 +214,6 @@ def class_names(problem: str, dataset: str, feature: str, context: GenerationCon
     except Exception as error:  # as above
         raise UserError(
             f"{problem}: TensorFlow Datasets does not tell the classes of {dataset}: {type(error).__name__}: "
-            f"{one_line(error)[:200]}; install the version that this package requires"
+            f"{one_line(error)[:200]}",
+            "install the version that this package requires",
         ) from error

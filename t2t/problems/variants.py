@@ -38,11 +38,12 @@ class VariantProblem(Problem):
         self.options = base.options
         self.splits = base.splits
         if isinstance(base, VariantProblem) and base._suffix == _MASKED:
-            raise UserError(f"problem {self.name}: what {_MASKED} hides must stay so; put {_MASKED} last")
+            raise UserError(f"problem {self.name}: what {_MASKED} hides must stay so", f"put {_MASKED} last")
         if suffix != "_rev" and (tags := getattr(base.options, "language_tags", "")):
             raise UserError(
                 f"problem {self.name}: with --language_tags={tags} inputs begin with the tag of another language, and "
-                f"{suffix} has one side alone; leave the tags out"
+                f"{suffix} has one side alone",
+                "leave the tags out",
             )
         # Metrics of a base that finishes its outputs expect these; variants do not finish theirs.
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics

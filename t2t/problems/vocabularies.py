@@ -69,11 +69,15 @@ class TextOptions(FilterOptions):
             for name, rate in self.random_changes():
                 raise UserError(
                     f"--language_tags={self.language_tags} and --{name}={rate:g}: a tag would be written in other "
-                    f"pieces; leave one of them out"
+                    "pieces",
+                    "leave one of them out",
                 )
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
-                f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"
+                "the file tells kind and size",
+                "leave out --vocab_kind and --vocab_size",
+                option="vocab_file",
+                value=self.vocab_file,
             )
 
     def random_changes(self) -> list[tuple[str, float]]:
@@ -131,8 +135,9 @@ def _given_encoders(problem: Samples) -> dict[str, TextEncoder]:
         return {}
     if len(paths) not in (1, len(names)):
         raise UserError(
-            f"--vocab_file: {len(paths)} files are named; {problem.name} has {len(names)} text features; name one "
-            f"file for all, or one for each in this order: {', '.join(names)}"
+            f"{len(paths)} files are named; {problem.name} has {len(names)} text features",
+            f"name one file for all, or one for each in this order: {', '.join(names)}",
+            option="vocab_file",
         )
     if len(paths) > 1:
         for feature, path in zip(names, paths, strict=True):

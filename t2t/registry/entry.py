@@ -160,7 +160,8 @@ def _argument(call: ast.Call, key: str, path: Path) -> Any:
     except ValueError:
         raise RegistrationError(
             f"{path}:{call.lineno}: the {key} {ast.unparse(given[key])} is found by running the module, which is only "
-            f"read; write it out"
+            "read",
+            "write it out",
         ) from None
 
 

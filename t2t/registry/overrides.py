@@ -84,7 +84,7 @@ def plugin_errors(owner: Any, what: str) -> Iterator[None]:
         if isinstance(error, T2TError) or type(error).__name__ in _MEMORY or not is_of_plugin(owner):
             raise
         place = last_place(error, lambda file, module: module.partition(".")[0] == owner.__module__.partition(".")[0])
-        raise PluginError(f"{described(owner)} {what}{place}: {message_of(error)}; correct its code") from error
+        raise PluginError(f"{described(owner)} {what}{place}: {message_of(error)}", "correct its code") from error
 
 
 def last_place(error: BaseException, is_theirs: Callable[[str, str], bool]) -> str:
@@ -120,8 +120,8 @@ def check_overrides(cls: type, *, renamed: Mapping[str, str] | None = None) -> N
         if owner is not None and name in vars(owner).get("__dataclass_fields__", {}):
             if name not in inspect.get_annotations(cls):
                 raise PluginError(
-                    f"{described(cls)}: {name} without a type is no field, and would have no effect; write {name}: "
-                    f"{type(getattr(owner, name)).__name__} = ..., or set it in the hparams set"
+                    f"{described(cls)}: {name} without a type is no field, and would have no effect",
+                    f"write {name}: {type(getattr(owner, name)).__name__} = ..., or set it in the hparams set",
                 )
         elif owner in (None, object):
             _warn_of_name(cls, name, renamed or {})
@@ -144,13 +144,13 @@ def check_dataclass(cls: type) -> None:
                 continue
             if name not in fields:
                 raise PluginError(
-                    f"{described(owner)}: it declares {name} and is no dataclass, so that {name} is no field; write "
-                    f"@dataclasses.dataclass({_arguments_of(owner)}) above it"
+                    f"{described(owner)}: it declares {name} and is no dataclass, so that {name} is no field",
+                    f"write @dataclasses.dataclass({_arguments_of(owner)}) above it",
                 )
             if fields[name].default is dataclasses.MISSING:
                 raise PluginError(
-                    f"{described(owner)}: field {name} has no default; each needs one, of the type that it has: write "
-                    f"{name}: {getattr(hint, '__name__', hint)} = ..."
+                    f"{described(owner)}: field {name} has no default",
+                    f"each needs one, of the type that it has: write {name}: {getattr(hint, '__name__', hint)} = ...",
                 )
 
 
@@ -204,8 +204,8 @@ def _check_parameters(cls: type, name: str, method: Callable[..., Any], inherite
         defaults = (f"{one}={parameters[one].default}" for one in optional)
         signature = ", ".join([*(one.name for one in positional), *defaults])
         raise PluginError(
-            f"{described(cls)}: its {name} is called as {name}({takes}) and takes other arguments: {error}; write "
-            f"def {name}({signature})"
+            f"{described(cls)}: its {name} is called as {name}({takes}) and takes other arguments: {error}",
+            f"write def {name}({signature})",
         ) from None
 
 
@@ -302,4 +302,4 @@ def _shown(value: Any) -> str:
 
 
 def _wrong(cls: type, name: str, found: str, needed: str, where: Any = None) -> PluginError:
-    return PluginError(f"{described(where or cls)}: {name} of {cls.__name__} {found}; it {needed}")
+    return PluginError(f"{described(where or cls)}: {name} of {cls.__name__} {found}", f"it {needed}")

@@ -95,10 +95,15 @@ def _load_installed(point: EntryPoint) -> Plugin:
 
 def _load_usr_dir(folder: Path) -> Plugin:
     if not folder.is_dir():
-        raise UserError(f"--t2t_usr_dir={folder}: no such folder; give the folder that holds your __init__.py")
+        raise UserError(
+            "no such folder", "give the folder that holds your __init__.py", option="t2t_usr_dir", value=folder
+        )
     if not (folder / "__init__.py").is_file():
         raise UserError(
-            f"--t2t_usr_dir={folder}: no __init__.py in it; add one that imports the modules with your registrations"
+            "no __init__.py in it",
+            "add one that imports the modules with your registrations",
+            option="t2t_usr_dir",
+            value=folder,
         )
     key, fingerprint = ("usr_dir", str(folder.resolve())), _fingerprint(folder)
     known = _LOADED.get(key)
@@ -169,7 +174,7 @@ def plugin_error(error: BaseException) -> PluginError | None:
     for match in re.finditer(r'File "([^"]+)", line (\d+), in (\w+)', f"{error}\n{error.__cause__}"):
         if not place or is_theirs(match[1], ""):
             place = f" at {match[1]}:{match[2]}, in {match[3]}" if is_theirs(match[1], "") else place
-    return PluginError(f"the plug-in failed{place}: {message_of(error)}; correct its code") if place else None
+    return PluginError(f"the plug-in failed{place}: {message_of(error)}", "correct its code") if place else None
 
 
 def _forget(plugin: Plugin) -> None:

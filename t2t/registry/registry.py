@@ -217,24 +217,26 @@ class Registry(Generic[T]):
         if not _NAME.match(entry.name):
             raise RegistrationError(
                 f"{self.kind} name {entry.name!r} ({entry.origin}): names are lower-case letters, digits and "
-                f"underscores, starting with a letter; pass one to the decorator"
+                "underscores, starting with a letter",
+                "pass one to the decorator",
             )
         for suffix in self._reserved_suffixes:
             if entry.name.endswith(suffix):
                 raise RegistrationError(
                     f"{self.kind} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
-                    f"of a {self.kind}; choose another name"
+                    f"of a {self.kind}",
+                    "choose another name",
                 )
         if known is not None and not _is_repeated(known, entry):
             raise RegistrationError(
-                f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}; rename one"
+                f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}", "rename one"
             )
         if entry.value is not None and self._bases is not None:
             self._check_kind(entry, self._bases)
         if self._frozen and known is None:
             raise RegistrationError(
-                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts; "
-                f"register it on import of a plug-in"
+                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts",
+                "register it on import of a plug-in",
             )
         self._entries[entry.name] = entry
 
@@ -247,7 +249,7 @@ class Registry(Generic[T]):
             return
         needed = f"a class that derives from {' or '.join(bases)}" if bases else "a function"
         found = "a class of another base" if is_class else f"a {type(value).__name__}"
-        raise RegistrationError(f"{self.kind} {entry.name!r} ({entry.origin}) is {found}; register {needed}")
+        raise RegistrationError(f"{self.kind} {entry.name!r} ({entry.origin}) is {found}", f"register {needed}")
 
     def unknown(self, name: str) -> str:
         """Returns the error text for a name that is not registered."""

@@ -42,7 +42,7 @@ def registered(kind: str = "problem", containing: str = "", t2t_usr_dir: StrPath
     """
     kinds = {registry.kind: registry for registry in REGISTRIES}
     if as_text("kind", kind) not in kinds:
-        raise UserError(f"registered {kind!r}: there is no such kind; ask for one of {', '.join(kinds)}")
+        raise UserError(f"registered {kind!r}: there is no such kind", f"ask for one of {', '.join(kinds)}")
     load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
     return {entry.name: entry.summary for entry in kinds[kind].entries(as_text("containing", containing))}
 

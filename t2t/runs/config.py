@@ -111,8 +111,10 @@ class RunConfig:
         check_values(self, "option")
         if self.keep_best_checkpoints > 1 and not self.evaluates:
             raise UserError(
-                f"--keep_best_checkpoints={self.keep_best_checkpoints}: this run does not evaluate, so that none is "
-                f"the best; leave it out, or train with --schedule={TRAIN_AND_EVALUATE} and --eval_steps above 0"
+                "this run does not evaluate, so that none is the best",
+                f"leave it out, or train with --schedule={TRAIN_AND_EVALUATE} and --eval_steps above 0",
+                option="keep_best_checkpoints",
+                value=self.keep_best_checkpoints,
             )
 
     @classmethod

@@ -59,7 +59,10 @@ def check_data_options(config: RunConfig) -> None:
         for name in problem.options.training_names():
             if name in changed:
                 raise UserError(
-                    f"--{name}={changed[name]}: only training reads it; give it to t2t-trainer, as with --generate_data"
+                    "only training reads it",
+                    "give it to t2t-trainer, as with --generate_data",
+                    option=name,
+                    value=changed[name],
                 )
 
 
@@ -100,7 +103,7 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
     """
     if config.problem_options.get("vocab_file"):
         raise UserError(
-            f"--shared_vocab_file={file} and --vocab_file: each names the vocabulary; leave one of them out"
+            f"--shared_vocab_file={file} and --vocab_file: each names the vocabulary", "leave one of them out"
         )
     path = local_path(file)
     if not exists(path):
@@ -108,7 +111,10 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
         for _, problem in stored_problems(config):
             if not free_texts(problem) or not isinstance(problem.options, TextOptions):
                 raise UserError(
-                    f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
+                    f"problem {problem.name} is no problem of text",
+                    "leave it out",
+                    option="shared_vocab_file",
+                    value=file,
                 )
             stored[problem.name] = problem
         first = next(iter(stored.values()))
@@ -173,13 +179,14 @@ def open_data(
     if not folder.is_dir() and config.origins.get("data_dir") == RUN:
         raise UserError(
             f"no data of {problem.stored.name} in {config.data_folder}, where it was when the run in "
-            f"{config.output_folder} was trained; name its new place with --data_dir"
+            f"{config.output_folder} was trained",
+            "name its new place with --data_dir",
         )
     if not folder.is_dir():
         raise UserError(
-            f"no data of {problem.stored.name} in {config.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or by t2t-trainer "
-            f"--generate_data"
+            f"no data of {problem.stored.name} in {config.data_folder}",
+            f"make it with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}, or by "
+            "t2t-trainer --generate_data",
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
@@ -218,8 +225,8 @@ def nominal_specs(config: RunConfig) -> list[ProblemSpec]:
         spec = nominal_spec(problem)
         if spec is None:
             raise UserError(
-                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them "
-                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}"
+                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them alone",
+                f"make them with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}",
             )
         specs.append(spec)
     return specs
@@ -252,8 +259,9 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
             found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
             raise UserError(
                 f"the data in {data_folder(config.data_folder, declared)} is of another vocabulary of {feature} than "
-                f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
-                f"data {found}; give the --data_dir that the run was trained from"
+                f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, "
+                f"the data {found}",
+                "give the --data_dir that the run was trained from",
             )
     if record.data_fingerprint and record.data_fingerprint not in (data.fingerprint, data.former_fingerprint):
         log.info("%s is not the data that the run was trained on", data_folder(config.data_folder, declared))

@@ -64,7 +64,7 @@ def decide(
         requested = "off"
     obstacle = "" if requested == "off" else _obstacle(hparams, model_class, data)
     if obstacle and requested == "on":
-        raise UserError(f"hparam xla=on: {obstacle}; use --hparams=xla=off")
+        raise UserError(f"{obstacle}", "use --hparams=xla=off", hparam="xla", value="on")
     if recorded is not None or requested == "off" or obstacle:
         return hparams.replace(xla="on" if requested == "on" else "off").freeze()
     if hparams.packed_length:  # batches have one shape
@@ -166,8 +166,8 @@ def check_adapters(hparams: HParams, config: RunConfig) -> None:
     requested = f"hparam lora_rank={hparams.lora_rank}"
     if not config.warm_start_from:
         raise UserError(
-            f"{requested}: adapters change the weights of a trained model; name its run or checkpoint by "
-            f"--warm_start_from"
+            f"{requested}: adapters change the weights of a trained model",
+            "name its run or checkpoint by --warm_start_from",
         )
     conflicts = {
         f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
@@ -178,5 +178,6 @@ def check_adapters(hparams: HParams, config: RunConfig) -> None:
     if found := [name for name, is_given in conflicts.items() if is_given]:
         raise UserError(
             f"{requested}: {' and '.join(found)} cannot be used with adapters, which are trained by the likelihood on "
-            f"all weights of another run as they are; leave out one or the other"
+            "all weights of another run as they are",
+            "leave out one or the other",
         )

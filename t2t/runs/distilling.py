@@ -161,20 +161,23 @@ def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_
             with class targets, or that is a variant of another.
     """
     if not distilled_data_dir:
-        raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
+        raise UserError("not given", "name the folder that the distilled data goes to", option="distilled_data_dir")
     record = run.record.for_problem(problem)
     if record.spec.inputs is None or record.spec.targets.kind != FeatureKind.TOKENS:
         what = f"its targets are {record.spec.targets.kind}" if record.spec.inputs else "it has no inputs to decode"
-        raise UserError(f"distilling {problem}: {what}; distil a problem whose outputs a model writes for inputs")
+        raise UserError(f"distilling {problem}: {what}", "distil a problem whose outputs a model writes for inputs")
     declared = get_problem(problem, record.problem_options)
     if declared.columns is not None:
         stored = declared.stored.name
         raise UserError(
-            f"distilling {problem}: it reads the data of {stored} with other sides; distil a run of {stored} itself"
+            f"distilling {problem}: it reads the data of {stored} with other sides", f"distil a run of {stored} itself"
         )
     folders = [data_folder(local_path(one), declared).resolve() for one in (data_dir, distilled_data_dir)]
     if folders[0] == folders[1]:
         raise UserError(
-            f"--distilled_data_dir={distilled_data_dir}: that is where the data lies that is distilled; name another"
+            "that is where the data lies that is distilled",
+            "name another",
+            option="distilled_data_dir",
+            value=distilled_data_dir,
         )
     open_run_data(run, data_dir, problem, TRAIN, verify=False)

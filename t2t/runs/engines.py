@@ -130,7 +130,9 @@ def engine_of(
         if choice.engine == AUTO:
             _log_model_decodes("; ".join(found))
             return translator.model_engine
-        raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
+        raise UserError(
+            f"it cannot hold this model: {'; '.join(found)}", "leave it out", option="engine", value="ctranslate2"
+        )
     if choice.engine == AUTO and (why := _search_refusal(translator)):
         _log_model_decodes(f"CTranslate2 does not search as the run does: {why}")
         return translator.model_engine

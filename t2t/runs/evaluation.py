@@ -114,13 +114,13 @@ def decode_and_score(
     check_split(data, split)
     if data.problem.masking() is not None:
         raise UserError(
-            f"decoding the {split} split of {data.problem.name}: words are hidden in training and evaluation alone; "
-            f"evaluate it with t2t-eval"
+            f"decoding the {split} split of {data.problem.name}: words are hidden in training and evaluation alone",
+            "evaluate it with t2t-eval",
         )
     if not decodes(translator.facts, data.problem):
         targets = translator.facts.spec.targets.kind
         what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"
-        raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")
+        raise UserError(f"decoding the {split} split of {data.problem.name}: {what}", "evaluate it with t2t-eval")
     translator.settings(n_best, **changes)
     examples = SplitExamples(data.problem, data.readers[split])
     outputs = examples.decode(translator, n_best, **changes)
@@ -176,7 +176,9 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     rows: list[Any] = examples.inputs()
     engine = translator.engine
     if isinstance(engine, FallbackEngine) and (why := engine.refusal(translator.request(rows))):
-        raise UserError(f"--compare_engine: CTranslate2 leaves this search to TensorFlow: {why}; ask for another")
+        raise UserError(
+            f"CTranslate2 leaves this search to TensorFlow: {why}", "ask for another", option="compare_engine"
+        )
     full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.model_engine)
     both = (translator, full)
     outputs = [examples.decode(one) for one in both]

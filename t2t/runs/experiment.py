@@ -184,8 +184,10 @@ class Experiment:
             self._check_same_run(self.run)
         if hparams.shortlist:
             raise UserError(
-                "hparam shortlist=True: a shortlist is learned for a trained run, and evaluations while it trains "
-                "search all pieces; leave it out, and decode the run with --shortlist"
+                "a shortlist is learned for a trained run, and evaluations while it trains search all pieces",
+                "leave it out, and decode the run with --shortlist",
+                hparam="shortlist",
+                value="True",
             )
         check_same_beginning(self.run, config.warm_start_from)
         if needs_data:
@@ -292,8 +294,9 @@ def fill_from_run(config: RunConfig, run: RunDir | None, *, generates: bool = Fa
         found["data_dir"] = record.data_dir
     elif not config.data_dir and record.data_dir and record.data_dir != to_record(config.data_folder):
         raise UserError(
-            f"--generate_data: the run in {run.path} reads its data from {record.data_dir}; name the folder to "
-            f"generate into with --data_dir, or leave out --generate_data to resume the run"
+            f"the run in {run.path} reads its data from {record.data_dir}",
+            "name the folder to generate into with --data_dir, or leave out --generate_data to resume the run",
+            option="generate_data",
         )
     return config.filled(RUN, **found)
 
@@ -315,8 +318,9 @@ def fill_from_start(config: RunConfig) -> RunConfig:
         path = path.resolve().parent.parent  # of a checkpoint
         if not RunDir.exists(path):
             raise UserError(
-                f"{', '.join(f'--{name}' for name in names)}: not given, and --warm_start_from="
-                f"{config.warm_start_from} holds no run to take them from; name one each, or a run"
+                f"{', '.join(f'--{name}' for name in names)}: not given, and "
+                f"--warm_start_from={config.warm_start_from} holds no run to take them from",
+                "name one each, or a run",
             )
     record = RunDir.open(path).record
     found: dict[str, Any] = {name: getattr(record, name) for name in names}
@@ -363,10 +367,11 @@ def _check_complete(config: RunConfig) -> None:
         folder = config.output_folder
         raise UserError(
             f"{', '.join(missing)}: not given, and {folder} holds no run or study to take them from; "
-            f"{near_run(folder)}for a new one, name one each; list what there is with --registry_help"
+            f"{near_run(folder)}for a new one, name one each",
+            "list what there is with --registry_help",
         )
     if missing:
-        raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
+        raise UserError(f"{', '.join(missing)}: not given; name one each", "list what there is with --registry_help")
 
 
 def _check_raw_files(config: RunConfig) -> None:
@@ -376,7 +381,7 @@ def _check_raw_files(config: RunConfig) -> None:
         for name in options.file_names():
             for path in options.paths(name):
                 if not exists(path):
-                    raise UserError(f"--{name}={path}: there is no such file; check the path")
+                    raise UserError("there is no such file", "check the path", option=name, value=path)
 
 
 def check_same_beginning(run: RunDir | None, warm_start_from: str) -> None:
@@ -386,6 +391,8 @@ def check_same_beginning(run: RunDir | None, warm_start_from: str) -> None:
     start = run.record.warm_start
     if start and not run.has_checkpoints:
         raise UserError(
-            f"--output_dir={run.path}: the run there began with --warm_start_from={start.get('from')} and has no "
-            f"checkpoint; give that flag again, with the others of its command, or use another --output_dir"
+            f"the run there began with --warm_start_from={start.get('from')} and has no checkpoint",
+            "give that flag again, with the others of its command, or use another --output_dir",
+            option="output_dir",
+            value=run.path,
         )

@@ -38,12 +38,14 @@ def export_run(
     """Exports a run; see `t2t.export_model` for the arguments and `t2t.formats.exporting.export` for the rest."""
     check_tensorflow("exports are made by TensorFlow")
     if loaded.hparams.shortlist:
-        raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")
+        raise UserError("an export searches all pieces", "leave it out", hparam="shortlist", value="True")
     tags = getattr(loaded.problem.options, "language_tags", "")
     if tags and format != SAVED_MODEL:
         raise UserError(
-            f"--language_tags={tags}: the inputs of the run begin with a tag, which --format={format} has no place "
-            f"for; export it with --format={SAVED_MODEL}"
+            f"the inputs of the run begin with a tag, which --format={format} has no place for",
+            f"export it with --format={SAVED_MODEL}",
+            option="language_tags",
+            value=tags,
         )
     record, translator = loaded.record, loaded.translator()
     gives_classes = translator.model.spec.targets.kind == FeatureKind.LABEL
@@ -72,8 +74,9 @@ def _trial_inputs(
     if parity_file:
         if not reads_ids(translator.model):
             raise UserError(
-                f"--parity_file: the inputs of {loaded.problem.name} are no text; leave it out, so that the dev "
-                f"split of --data_dir is taken"
+                f"the inputs of {loaded.problem.name} are no text",
+                "leave it out, so that the dev split of --data_dir is taken",
+                option="parity_file",
             )
         file = local_path(parity_file)
         fetch(file)
@@ -82,7 +85,7 @@ def _trial_inputs(
         try:
             return _dev_inputs(loaded, translator, data_dir, limit)
         except UserError as error:
-            raise UserError(f"{error}; {OTHER_INPUTS}") from None
+            raise UserError(f"{error}", f"{OTHER_INPUTS}") from None
     try:
         return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
     except UserError:

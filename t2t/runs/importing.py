@@ -103,7 +103,8 @@ def _check_shapes(run: ForeignRun, model: SequenceModel) -> None:
     if not report.is_exact:
         raise UserError(
             f"{run.origin} does not fit {run.settings} ({model.spec.targets.vocab_size} ids): "
-            f"{'; '.join(report.differences())}; give the files of one run"
+            f"{'; '.join(report.differences())}",
+            "give the files of one run",
         )
 
 

@@ -82,7 +82,7 @@ class LoadedRun:
             UserError: the run does not replace unknown words.
         """
         if dictionary and not self.hparams.replace_unknown:
-            raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
+            raise UserError("nothing reads it without --replace_unknown", "add that", option="unknown_dictionary")
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
     def with_languages(self, source: str = "", target: str = "") -> "LoadedRun":
@@ -304,8 +304,10 @@ def load_adapters(
     check_fits(read, base.checkpoint.weights)
     if base.run.record.spec.members and base.problem.name != own_problem.name:
         raise UserError(
-            f"--adapters={folder}: it is loaded for {own_problem.name}, and its base in {base.run.path} for "
-            f"{base.problem.name}; name one --problem for both"
+            f"it is loaded for {own_problem.name}, and its base in {base.run.path} for {base.problem.name}",
+            "name one --problem for both",
+            option="adapters",
+            value=folder,
         )
 
     def build():
@@ -323,16 +325,20 @@ def base_of(read: Checkpoint, folder: str, bases: Sequence[LoadedRun]) -> tuple[
     adapts = AdapterBase.from_state(read.state)
     if adapts is None:
         raise UserError(
-            f"--adapters={folder}: checkpoint {read.folder} holds whole weights; name a run that trained adapters "
-            f"(hparam lora_rank), or name it in --output_dir"
+            f"checkpoint {read.folder} holds whole weights",
+            "name a run that trained adapters (hparam lora_rank), or name it in --output_dir",
+            option="adapters",
+            value=folder,
         )
     for base in bases:
         if base.checkpoint.fingerprint == adapts.fingerprint:
             return adapts, base
     loaded = ", ".join(str(base.checkpoint.folder) for base in bases) or "none"
     raise UserError(
-        f"--adapters={folder}: they change the weights of {adapts.path}, and what is loaded is {loaded}; load that "
-        f"checkpoint as the base, or name {folder} in --output_dir by itself"
+        f"they change the weights of {adapts.path}, and what is loaded is {loaded}",
+        f"load that checkpoint as the base, or name {folder} in --output_dir by itself",
+        option="adapters",
+        value=folder,
     )
 
 
@@ -368,12 +374,17 @@ def load_ensemble(
         UserError: runs that do not fit together, or an engine that does not support ensembles.
     """
     if average not in AVERAGES:
-        raise UserError(f"--ensemble_average={average}: there is no such; ask for one of {', '.join(AVERAGES)}")
+        raise UserError(
+            "there is no such", f"ask for one of {', '.join(AVERAGES)}", option="ensemble_average", value=average
+        )
     if not folders:
-        raise UserError("--output_dir: no run is named; name the folder of one or more")
+        raise UserError("no run is named", "name the folder of one or more", option="output_dir")
     if engine.engine == CTRANSLATE2:
         raise UserError(
-            f"--engine=ctranslate2: it searches with one model, and --output_dir names {len(folders)}; leave it out"
+            f"it searches with one model, and --output_dir names {len(folders)}",
+            "leave it out",
+            option="engine",
+            value="ctranslate2",
         )
     if engine.engine == AUTO:
         log.info("--engine=auto: TensorFlow decodes: CTranslate2 searches with one model")
@@ -381,8 +392,10 @@ def load_ensemble(
     for run in runs:
         if run.model.mask_predicts:
             raise UserError(
-                f"--output_dir: {run.run.path.name} is decoded by mask-predict, and an ensemble averages what models "
-                f"predict token by token; name one run, or runs of another model"
+                f"{run.run.path.name} is decoded by mask-predict, and an ensemble averages what models predict token "
+                "by token",
+                "name one run, or runs of another model",
+                option="output_dir",
             )
     for run in runs[1:]:
         _check_together(runs[0], run)
@@ -401,17 +414,20 @@ def _check_together(first: LoadedRun, other: LoadedRun) -> None:
     differing = sorted(name for name in encoders[0] | encoders[1] if encoders[0].get(name) != encoders[1].get(name))
     if differing:
         raise UserError(
-            f"--output_dir: {names[0]} and {names[1]} have different vocabularies of {', '.join(differing)}; an "
-            f"ensemble needs runs that were trained with the same ones"
+            f"{names[0]} and {names[1]} have different vocabularies of {', '.join(differing)}",
+            "an ensemble needs runs that were trained with the same ones",
+            option="output_dir",
         )
     problems = [run.problem.name for run in (first, other)]
     if problems[0] != problems[1]:
         raise UserError(
-            f"--output_dir: {names[0]} is of {problems[0]} and {names[1]} of {problems[1]}; an ensemble needs runs of "
-            f"one problem"
+            f"{names[0]} is of {problems[0]} and {names[1]} of {problems[1]}",
+            "an ensemble needs runs of one problem",
+            option="output_dir",
         )
     if first.model.autoregressive != other.model.autoregressive:
         raise UserError(
-            f"--output_dir: of {names[0]} and {names[1]}, one decodes token by token and the other all at once; name "
-            f"runs of one kind"
+            f"of {names[0]} and {names[1]}, one decodes token by token and the other all at once",
+            "name runs of one kind",
+            option="output_dir",
         )

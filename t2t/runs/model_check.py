@@ -248,11 +248,12 @@ def check_first_call(model: Any) -> None:
             again = _call_once(view, as_tensors(features), own)
         least = TOLERANCE * max(1.0, float(np.abs(logits).max()))
         if np.abs(logits - again).max() > least:
-            raise PluginError(f"{own}: without a seed, a second call gives other logits; draw from the seed only")
+            raise PluginError(f"{own}: without a seed, a second call gives other logits", "draw from the seed only")
         if is_causal and (difference := np.abs(logits[0, :-1] - logits[1, :-1]).max()) > least:
             raise PluginError(
                 f"{own}: a target changes logits of earlier ones or its own, by up to {difference:.2g}, so that the "
-                f"model would learn to copy targets; mask later positions, e.g. with span=CAUSAL"
+                "model would learn to copy targets",
+                "mask later positions, e.g. with span=CAUSAL",
             )
 
 
@@ -267,19 +268,19 @@ def _call_once(model: Any, features: Features, own: str) -> np.ndarray:
         found = f"shape {tuple(hidden.shape)}" if hasattr(hidden, "shape") else f"type {type(hidden).__name__}"
         needed = "(B, T, D)" if len(targets.shape) > 1 else "(B, D)"
         raise PluginError(
-            f"{own}: for targets of shape {tuple(targets.shape)} it gives hidden states of {found}; return {needed}"
+            f"{own}: for targets of shape {tuple(targets.shape)} it gives hidden states of {found}", f"return {needed}"
         )
     width = model.hparams.output_size
     if len(targets.shape) == 2 and tuple(hidden.shape[1:]) != (targets.shape[1], width):
         raise PluginError(
-            f"{own}: for targets of shape {tuple(targets.shape)} it gives hidden states of shape "
-            f"{tuple(hidden.shape)}; return (B, T, D) with T={targets.shape[1]} and D={width}"
+            f"{own}: for targets of shape {tuple(targets.shape)} it gives hidden states of shape {tuple(hidden.shape)}",
+            f"return (B, T, D) with T={targets.shape[1]} and D={width}",
         )
     logits, size = as_array(model.logits(body)), model.spec.targets.vocab_size
     if model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL) and logits.shape[-1] != size:
-        raise PluginError(f"{own}: its logits have shape {logits.shape}; the last axis must have the {size} ids")
+        raise PluginError(f"{own}: its logits have shape {logits.shape}", f"the last axis must have the {size} ids")
     if np.isnan(logits).any():
-        raise PluginError(f"{own}: its logits are nan before any training; look for a log or a division by 0")
+        raise PluginError(f"{own}: its logits are nan before any training", "look for a log or a division by 0")
     loss = model.loss_sum(body, targets)
     if not (isinstance(loss, tuple) and [len(getattr(one, "shape", (0, 0))) for one in loss] == [0, 0]):
         raise PluginError(f"{own}: its loss_sum must return two scalars, the sum of losses and the number of targets")

@@ -56,7 +56,7 @@ def split_config(config: RunConfig) -> list[RunConfig]:
     shared = {option: value for option, value in config.problem_options.items() if "." not in option}
     for option in shared:
         if not any(option in options for options in has.values()):
-            raise UserError(f"--{option}: none of the problems {', '.join(names)} has that option; leave it out")
+            raise UserError(f"none of the problems {', '.join(names)} has that option", "leave it out", option=option)
     return [
         dataclasses.replace(
             config,
@@ -90,7 +90,8 @@ def shared_options(config: RunConfig) -> dict[str, Any]:
             listed = ", ".join(f"{name}.{option}={value}" for name, value in values.items())
             raise UserError(
                 f"problem options {listed}: flags give all problems the same value, so that neither the file of a "
-                f"configuration nor the trials of a study can hold these; use one value"
+                "configuration nor the trials of a study can hold these",
+                "use one value",
             )
     return found
 
@@ -106,18 +107,23 @@ def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
     changed = any(getattr(hparams, field.name) != field.default for field in dataclasses.fields(MixtureHParams))
     if len(names) == 1 and changed:
         raise UserError(
-            f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes, shared_modalities: "
-            f"nothing reads them while --problems={names[0]} names one problem; leave them out"
+            "hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes, shared_modalities: "
+            f"nothing reads them while --problems={names[0]} names one problem",
+            "leave them out",
         )
     for field in ("problem_weights", "problem_batch_sizes"):
         values = getattr(hparams, field)
         if len(values) not in (1, len(names)) or min(values) < 0:
             raise UserError(
-                f"hparam {field}={list(values)}: --problems={mixture_of(names)} names {len(names)} problems; give a "
-                f"number of 0 or more for each, or one for all"
+                f"--problems={mixture_of(names)} names {len(names)} problems",
+                "give a number of 0 or more for each, or one for all",
+                hparam=field,
+                value=list(values),
             )
     if not sum(hparams.problem_weights):
-        raise UserError(f"hparam problem_weights={list(hparams.problem_weights)}: no problem would come; raise one")
+        raise UserError(
+            "no problem would come", "raise one", hparam="problem_weights", value=list(hparams.problem_weights)
+        )
 
 
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
@@ -126,11 +132,11 @@ def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     with plugin_errors(found := PROBLEMS.get(base), "cannot be constructed"):
         problem = found(**(options or {}))
     if not isinstance(problem, Problem):
-        raise PluginError(f"{described(found)} returned a {type(problem).__name__}; it must return a problem")
+        raise PluginError(f"{described(found)} returned a {type(problem).__name__}", "it must return a problem")
     if not hasattr(problem, "options") or not hasattr(problem, "encoders"):
         raise PluginError(
-            f"{described(found)}: its __init__ does not call that of its base; begin it with "
-            f"super().__init__(**options)"
+            f"{described(found)}: its __init__ does not call that of its base",
+            "begin it with super().__init__(**options)",
         )
     problem.name = PROBLEMS.canonical(base)
     for suffix in reversed(suffixes):
@@ -180,7 +186,9 @@ def select_names(requested: str, excluded: str = "") -> list[str]:
             if name == part or (part.endswith("*") and name.startswith(part[:-1])):
                 del found[name]
     if excluded and not found:
-        raise UserError(f"--exclude_problems={excluded}: it leaves nothing of --problem={requested}; exclude less")
+        raise UserError(
+            f"it leaves nothing of --problem={requested}", "exclude less", option="exclude_problems", value=excluded
+        )
     return list(found)
 
 
@@ -188,7 +196,9 @@ def _matching(pattern: str) -> list[str]:
     names = [entry.name for entry in PROBLEMS.entries() if not entry.alias_of]
     found = [name for name in names if name.startswith(pattern[:-1])]
     if not found:
-        raise UserError(f"--problem={pattern}: no problem begins so; list what there is with --registry_help")
+        raise UserError(
+            "no problem begins so", "list what there is with --registry_help", option="problem", value=pattern
+        )
     return found
 
 
@@ -197,9 +207,9 @@ def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Pro
     try:
         problem = get_problem(name, options)
     except UnknownNameError as error:
-        raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
+        raise UserError(f"{error}", "for an import, name a text problem of the same kind with --problem") from error
     if not free_texts(problem.stored):
-        raise UserError(f"--problem={name}: it is no problem of text; name one, e.g. text2text_files")
+        raise UserError("it is no problem of text", "name one, e.g. text2text_files", option="problem", value=name)
     return problem
 
 
@@ -222,7 +232,7 @@ def split_variants(name: str) -> tuple[str, list[str]]:
     while base.endswith(SUFFIXES) and base not in PROBLEMS:
         suffix = next(s for s in SUFFIXES if base.endswith(s))
         if suffix in suffixes:
-            raise UserError(f"problem {name!r}: {suffix!r} is in it twice; once is enough")
+            raise UserError(f"problem {name!r}: {suffix!r} is in it twice", "once is enough")
         suffixes.append(suffix)
         base = base.removesuffix(suffix)
     return base, suffixes
@@ -236,8 +246,8 @@ def get_hparams(name: str) -> HParams:
         hparams = function()
     if not isinstance(hparams, HParams):
         raise UserError(
-            f"hparams set {name!r} ({HPARAMS.entry(name).origin}) returned {type(hparams).__name__}; its function must "
-            f"end with `return hparams`"
+            f"hparams set {name!r} ({HPARAMS.entry(name).origin}) returned {type(hparams).__name__}",
+            "its function must end with `return hparams`",
         )
     return hparams.replace()
 
@@ -250,8 +260,8 @@ def check_takes(registry: Registry[Any], name: str, *argument: Any) -> None:
     except TypeError as error:
         count = "one argument" if argument else "no argument"
         raise UserError(
-            f"{registry.kind} {name!r} ({entry.origin}): its function is called with {count}: {error}; change its "
-            f"parameters, or give them defaults"
+            f"{registry.kind} {name!r} ({entry.origin}): its function is called with {count}: {error}",
+            "change its parameters, or give them defaults",
         ) from None
 
 
@@ -297,7 +307,8 @@ def unfit_set(model: str, hparams_set: str, needed: str, hparams: HParams) -> Us
     such_as = f", such as {', '.join(fitting[:_SHOWN_SETS])}" if fitting else ""
     return UserError(
         f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
-        f"{type(hparams).__name__}; choose a set of the model's own family{such_as}"
+        f"{type(hparams).__name__}",
+        f"choose a set of the model's own family{such_as}",
     )
 
 
@@ -306,8 +317,10 @@ def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> H
     sizes = hparams.problem_batch_sizes
     if len(sizes) not in (1, len(problems)):
         raise UserError(
-            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
-            f"one, or one for each"
+            f"it has {len(sizes)} sizes for {len(problems)} problems",
+            "give one, or one for each",
+            hparam="problem_batch_sizes",
+            value=sizes,
         )
     size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
     return hparams.replace(batch_size=size or hparams.batch_size)

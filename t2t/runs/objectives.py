@@ -58,7 +58,7 @@ def build_objective(
     for one in data:
         if one.problem.spec().inputs is None:
             raise UserError(
-                f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled; leave it out"
+                f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled", "leave it out"
             )
         if constrains_outputs(one.problem, model.for_problem(one.problem.name), hparams):
             log.info(
@@ -78,7 +78,7 @@ def _check_writes(model: SequenceModel, problems: Sequence[str], asked: str) -> 
         view = model.for_problem(name)
         if not view.autoregressive or view.spec.targets.kind != FeatureKind.TOKENS:
             raise UserError(
-                f"{asked}: {type(model).__name__} does not write the targets of {name} token by token; leave it out"
+                f"{asked}: {type(model).__name__} does not write the targets of {name} token by token", "leave it out"
             )
 
 
@@ -109,7 +109,10 @@ class SampledCandidates:
         self._metric = hparams.objective_metric
         if not is_text_metric(self._metric):
             raise UserError(
-                f"hparam objective_metric={self._metric}: it is teacher-forced; name one of decoded text, e.g. gleu"
+                "it is teacher-forced",
+                "name one of decoded text, e.g. gleu",
+                hparam="objective_metric",
+                value=self._metric,
             )
         self._sign = 1.0 if higher_is_better(self._metric) else -1.0
 

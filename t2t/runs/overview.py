@@ -110,7 +110,7 @@ def overview(folder: Path) -> list[RunOverview]:
         UserError: there is no such folder.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder; name one with runs in it")
+        raise UserError(f"{folder}: there is no such folder", "name one with runs in it")
     return [overview_of(run, os.path.relpath(run, folder)) for run in find_runs(folder)]
 
 

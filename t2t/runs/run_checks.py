@@ -23,8 +23,8 @@ def check_engine_of_adapters(engine: EngineChoice) -> None:
     """Raises UserError if CTranslate2 is requested with adapters; for `auto`, logs that TensorFlow decodes."""
     if engine.engine == CTRANSLATE2:
         raise UserError(
-            "--adapters with --engine=ctranslate2: adapters share weights that TensorFlow holds; leave one of them "
-            "out, or name the run of adapters in --output_dir"
+            "--adapters with --engine=ctranslate2: adapters share weights that TensorFlow holds",
+            "leave one of them out, or name the run of adapters in --output_dir",
         )
     if engine.engine == AUTO:
         log.info("--engine=auto: TensorFlow decodes with --adapters")
@@ -58,8 +58,10 @@ def check_own_checkpoints(runs: Sequence[RunDir], which: str) -> None:
         found = CheckpointStore(run.checkpoints_folder).find(which)
         if found.parent.resolve() != run.checkpoints_folder.resolve():
             raise UserError(
-                f"--checkpoint={which}: {found} is no checkpoint of the run in {run.path}, and one is taken of each "
-                f"run; give latest, best, best:5, averaged or a step"
+                f"{found} is no checkpoint of the run in {run.path}, and one is taken of each run",
+                "give latest, best, best:5, averaged or a step",
+                option="checkpoint",
+                value=which,
             )
 
 
@@ -71,7 +73,7 @@ def find_source(source: str) -> tuple[CheckpointStore, str]:
     try:
         check_checkpoint(store, which)
     except UserError as error:
-        raise UserError(f"--warm_start_from={source}: {error}") from error
+        raise UserError(f"{error}", option="warm_start_from", value=source) from error
     return store, which
 
 
@@ -89,10 +91,10 @@ def select_problem(run: RunDir, name: str = "", language: str = "") -> str:
     if not name and len(names) == 1:
         return names[0]
     if not name:
-        raise UserError(f"the run in {run.path} is of several problems; name one with --problem: {listed}")
+        raise UserError(f"the run in {run.path} is of several problems", f"name one with --problem: {listed}")
     found = [one for one in names if canonical("problem", one) == canonical("problem", name)]
     if not found:
-        raise UserError(f"--problem={name}: the run in {run.path} is of {listed}; name one of these")
+        raise UserError(f"the run in {run.path} is of {listed}", "name one of these", option="problem", value=name)
     return found[0]
 
 
@@ -101,8 +103,9 @@ def check_one_problem(runs: Sequence[RunDir], problem: str) -> None:
     for run in runs[1:]:
         if problem not in run.record.problems:
             raise UserError(
-                f"--output_dir: {runs[0].path} is of {problem} and {run.path} of {', '.join(run.record.problems)}; an "
-                f"ensemble needs runs of one problem"
+                f"{runs[0].path} is of {problem} and {run.path} of {', '.join(run.record.problems)}",
+                "an ensemble needs runs of one problem",
+                option="output_dir",
             )
 
 
@@ -129,8 +132,10 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
         if others:
             requested, found = getattr(changed, others[0]), values[others[0]]
             raise UserError(
-                f"hparam {others[0]}={requested}: the run has {found}, and only hparams of decoding can still be "
-                f"changed; leave it out"
+                f"the run has {found}, and only hparams of decoding can still be changed",
+                "leave it out",
+                hparam=others[0],
+                value=requested,
             )
     return hparams.replace(**{name: getattr(changed, name) for name in recorded["decode"]}).freeze()
 
@@ -151,5 +156,5 @@ def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:
         elif needed & set(recorded["registered"]):
             how = "pass its folder as --t2t_usr_dir" if recorded["kind"] == "usr_dir" else "install it"
             raise UserError(
-                f"{run.path} was trained with the plug-in {recorded['name']!r}, which has not been loaded; {how}"
+                f"{run.path} was trained with the plug-in {recorded['name']!r}, which has not been loaded", f"{how}"
             )

@@ -169,8 +169,8 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, r
     if wrong := [*report.differences(), *architecture_differences(checkpoint, ours)]:
         raise UserError(
             f"{requested}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and "
-            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary "
-            f"that it was trained with"
+            f"checkpoint {checkpoint.name} is of another: {'; '.join(wrong)}",
+            "use the model, hparams and vocabulary that it was trained with",
         )
     return AdapterBase.from_checkpoint(checkpoint, step.adapters.scale)
 
@@ -237,8 +237,8 @@ def _slots_of(
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
         raise UserError(
             f"{requested} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of "
-            f"{' '.join(kinds) or 'no'} optimizer, the run's is {step.optimizer.name}; leave it out to begin "
-            f"with empty slots"
+            f"{' '.join(kinds) or 'no'} optimizer, the run's is {step.optimizer.name}",
+            "leave it out to begin with empty slots",
         )
     found: dict[str, tuple[Any, np.ndarray]] = {}
     for path, slots in own.items():
@@ -272,8 +272,8 @@ def restore_latest(
     place = checkpoint.state.get("data")
     if not isinstance(place, dict):
         raise UserError(
-            f"checkpoint {checkpoint.folder} has no place in the data to resume from (found {place!r:.60}); begin a "
-            f"new run with its weights by --warm_start_from"
+            f"checkpoint {checkpoint.folder} has no place in the data to resume from (found {place!r:.60})",
+            "begin a new run with its weights by --warm_start_from",
         )
     return checkpoint.step, place, base
 
@@ -287,8 +287,10 @@ def check_same_start(run: RunDir, requested: str) -> None:
     if not start or not (path == start["from"] or _has_fingerprint(requested, start.get("fingerprint"))):
         what = f"from {start['from']} (update {start['step']})" if start else "without one"
         raise UserError(
-            f"--warm_start_from={requested}: the run in {run.path} began {what}; "
-            f"leave it out to resume the run, or use another --output_dir"
+            f"the run in {run.path} began {what}",
+            "leave it out to resume the run, or use another --output_dir",
+            option="warm_start_from",
+            value=requested,
         )
     log.info(
         "--warm_start_from=%s: the run in %s has begun with its update %d already; the flag is ignored",

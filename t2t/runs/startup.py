@@ -79,9 +79,11 @@ def check_keras_backend() -> None:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             name, where = json.loads(path.read_text(encoding="utf-8")).get("backend"), f"backend in {path}"
     if name and name not in BACKENDS:
-        raise UserError(f"{where}: {name}: models run on {' or '.join(BACKENDS)}; set KERAS_BACKEND to one of them")
+        raise UserError(f"{where}: {name}: models run on {' or '.join(BACKENDS)}", "set KERAS_BACKEND to one of them")
     if name == "jax" and importlib.util.find_spec("jax") is None:
-        raise UserError(f"{where}: jax is not installed; pip install 't2t-keras[jax]', or set KERAS_BACKEND=tensorflow")
+        raise UserError(
+            f"{where}: jax is not installed", "pip install 't2t-keras[jax]', or set KERAS_BACKEND=tensorflow"
+        )
 
 
 def environment_of_child(**changes: str) -> dict[str, str]:

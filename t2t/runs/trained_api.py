@@ -110,7 +110,9 @@ def load(
             translator.adapters = adapted
         return translator
     if adapter_runs:
-        raise UserError("--adapters: they change the weights of one run, and --output_dir names several; name one")
+        raise UserError(
+            "they change the weights of one run, and --output_dir names several", "name one", option="adapters"
+        )
     from t2t.runs.loading import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)

@@ -81,7 +81,8 @@ def build_parts(
         if masking is not None and view.reads_targets(view.spec):
             raise UserError(
                 f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
-                f"reads targets, too; train --model=transformer_mlm"
+                "reads targets, too",
+                "train --model=transformer_mlm",
             )
         batches = build_training_batches(one, own, config.random_seed, _curriculum(own, per_update))
         if preprocessors:
@@ -99,8 +100,10 @@ def _check_same_vocabularies(data: Sequence[OpenData]) -> None:
         for feature, encoder in one.problem.encoders.items():
             if encoder.fingerprint != first.encoders[feature].fingerprint:
                 raise UserError(
-                    f"hparam shared_modalities=True: {first.name} and {one.problem.name} have different vocabularies "
-                    f"of {feature}; generate the data of all problems with one --shared_vocab_file"
+                    f"{first.name} and {one.problem.name} have different vocabularies of {feature}",
+                    "generate the data of all problems with one --shared_vocab_file",
+                    hparam="shared_modalities",
+                    value="True",
                 )
 
 
@@ -117,12 +120,17 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: "SequenceMode
     if is_text_metric(name) and not decodes(model, problem):
         why = "has no inputs to decode" if problem.masking() is None else "predicts hidden words and no whole outputs"
         raise UserError(
-            f"hparam best_metric={name}: {problem.name} {why}; choose a teacher-forced figure, e.g. {LABEL}loss"
+            f"{problem.name} {why}",
+            f"choose a teacher-forced figure, e.g. {LABEL}loss",
+            hparam="best_metric",
+            value=name,
         )
     if hparams.early_stopping_steps and not config.evaluates:
         raise UserError(
-            f"hparam early_stopping_steps={hparams.early_stopping_steps}: this run does not evaluate; leave it out "
-            f"or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
+            "this run does not evaluate",
+            "leave it out or train with --schedule=continuous_train_and_eval and --eval_steps above 0",
+            hparam="early_stopping_steps",
+            value=hparams.early_stopping_steps,
         )
     return name
 
@@ -146,7 +154,7 @@ def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, 
     shorter = "generate data with a smaller --cut_length" if is_cut else "make the examples shorter"
     cure = f"raise max_length (the longest has {batches.longest:,}) or {shorter}"
     if is_new and 2 * batches.skipped >= count:
-        raise UserError(f"{found} and would be skipped; {cure}")
+        raise UserError(f"{found} and would be skipped", cure)
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
 
 

@@ -194,7 +194,7 @@ class TrainingRun:
         except DivergedError as error:
             latest = store.latest()
             good = "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
-            raise DivergedError(f"{error}; {good}") from error
+            raise DivergedError(f"{error}", f"{good}") from error
 
     def _interruptible(self, signals: StopOnSignal) -> contextlib.AbstractContextManager:
         """Returns a context in which a signal aborts an evaluation; with several workers, all must finish it."""

@@ -90,8 +90,8 @@ class FiniteAutomaton(_Tables):
         cells = starts[-1] * widths.sum()
         if cells > MOST_CELLS:
             raise UserError(
-                f"constraints of {len(constraints):,} outputs take {cells:,} cells, more than "
-                f"{MOST_CELLS:,}; ask for fewer outputs at once (decode_window), or for shorter lists"
+                f"constraints of {len(constraints):,} outputs take {cells:,} cells, more than {MOST_CELLS:,}",
+                "ask for fewer outputs at once (decode_window), or for shorter lists",
             )
         ids = [np.full((starts[-1], width), -1, np.int32) for width in widths]
         states, default_states = [np.zeros_like(table) for table in ids], np.zeros(starts[-1], np.int32)

@@ -241,15 +241,16 @@ def _automaton_of(constraints: Sequence[OutputConstraint], vocab_size: int) -> t
     if len(trees) == len(constraints):
         if any(tree.labels != trees[0].labels for tree in trees):
             raise UserError(
-                f"constraints of {len(trees):,} outputs: trees with different labels; in a call all must have the "
-                f"same; use the same TreeLabels for every input, or decode inputs with others in a call of their own"
+                f"constraints of {len(trees):,} outputs: trees with different labels; in a call all must have the same",
+                "use the same TreeLabels for every input, or decode inputs with others in a call of their own",
             )
         return tree_automaton(trees, vocab_size)
     if len(finite) < len(constraints):
         names = sorted({type(constraint).__name__ for constraint in constraints})
         raise UserError(
             f"constraints of {len(constraints):,} outputs: of {', '.join(names)}; in a call all must be of "
-            f"TreeConstraint or all of FiniteConstraint; use one of them for every input, or decode in several calls"
+            "TreeConstraint or all of FiniteConstraint",
+            "use one of them for every input, or decode in several calls",
         )
     has_banks = any(constraint.rewards_progress for constraint in finite)
     return (PhraseAutomaton if has_banks else FiniteAutomaton).of_constraints(finite)

@@ -67,8 +67,10 @@ def _source_attention(record: Record, beta: float) -> Any:
     weights_BHQS = [weights for path, calls in record.items() if looks_at_source(path) for weights in calls]
     if not weights_BHQS:
         raise UserError(
-            f"coverage_penalty={beta}: no layer of the model attends to its inputs, so that nothing tells what an "
-            f"output has covered; use coverage_penalty=0, or a model with attention to its inputs"
+            "no layer of the model attends to its inputs, so that nothing tells what an output has covered",
+            "use coverage_penalty=0, or a model with attention to its inputs",
+            hparam="coverage_penalty",
+            value=beta,
         )
     means_BQS = sum(ops.mean(weights, axis=1) for weights in weights_BHQS) / len(weights_BHQS)
     return ops.reshape(means_BQS, (-1, ops.shape(means_BQS)[-1]))

@@ -75,7 +75,7 @@ class SearchSettings:
 
     def __post_init__(self):
         if self.top_p <= 0:  # the lower bound of the hparam is inclusive
-            raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
+            raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1", "1 draws from all tokens")
 
     @property
     def numbers(self) -> SearchNumbers:
@@ -205,7 +205,7 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     for name in changes:
         if name not in fields:
             raise UnknownArgumentError(
-                f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
+                f"decode hparam {name!r} does not exist", f"{did_you_mean(name, fields)}there are {', '.join(fields)}"
             )
     checked = {name: coerce(fields[name], value) for name, value in changes.items()}
     wrong = [text for name, value in checked.items() if (text := complaint(fields[name], value))]
@@ -221,8 +221,8 @@ def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
     for name, value in changes.items():
         if (condition := conditions[name]) and not condition.holds(hparams):
             raise UserError(
-                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}; "
-                f"it is read with {condition}"
+                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}",
+                f"it is read with {condition}",
             )
 
 
@@ -230,5 +230,7 @@ def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mappin
     """Raises UserError for a method that the run's model does not have, and for settings that mask-predict ignores."""
     if hparams.decode_method != own_method:
         how = "one token after the other" if _method(own_method).token_by_token else "all tokens of an output at once"
-        raise UserError(f"decode_method={hparams.decode_method}: the model predicts {how}; leave it out")
+        raise UserError(
+            f"the model predicts {how}", "leave it out", hparam="decode_method", value=hparams.decode_method
+        )
     check_read(hparams, changes)

@@ -141,10 +141,10 @@ class ServingEngine:
         if name is None and self.models:
             return next(iter(self.models.values()))
         if not self.models:
-            raise UnknownNameError("no model is served here all the time; name runs with --output_dir")
+            raise UnknownNameError("no model is served here all the time", "name runs with --output_dir")
         if name not in self.models:
             near = did_you_mean(str(name), self.models)
-            raise UnknownNameError(f"model {name!r:.200} is not served; {near}there are {', '.join(self.models)}")
+            raise UnknownNameError(f"model {name!r:.200} is not served", f"{near}there are {', '.join(self.models)}")
         return self.models[name]
 
     # === Texts to texts ===
@@ -198,8 +198,8 @@ class ServingEngine:
         for number, (question, answer) in enumerate(zip(questions, found, strict=True), start=1):
             if answer.cut and not question.truncate:
                 raise ContextLengthError(
-                    f"text {number} of {len(questions)} is longer than model {model.name!r} reads; send less at once, "
-                    f"or ask for truncate to have it cut"
+                    f"text {number} of {len(questions)} is longer than model {model.name!r} reads",
+                    "send less at once, or ask for truncate to have it cut",
                 )
         self.measures.note_answers(model.name, found)
         return found
@@ -218,7 +218,7 @@ class ServingEngine:
         """
         name = model.name
         if model.source is None:
-            raise UserError(f"model {name!r} is an export, which has no newer checkpoint; serve its run")
+            raise UserError(f"model {name!r} is an export, which has no newer checkpoint", "serve its run")
         if name not in self._loading:
             self._loading[name] = asyncio.create_task(self._load_newer(model))
             self._loading[name].add_done_callback(lambda task: self._loading.pop(name))
@@ -240,7 +240,8 @@ class ServingEngine:
             )  # fmt: skip
             raise MachineError(
                 f"model {model.name!r}: its newest checkpoint cannot be loaded ({reason}); step {model.step} stays in "
-                f"service; ask again when there is another"
+                "service",
+                "ask again when there is another",
             ) from error
         if newer is None:
             return False

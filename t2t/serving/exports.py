@@ -49,7 +49,7 @@ class ServedExport(ServedModel):
             self._serve = self._loaded.signatures[TEXT]
         except (OSError, KeyError, ValueError, tf.errors.OpError) as error:
             raise UserError(
-                f"{self._folder} cannot be loaded ({type(error).__name__}); export the run again"
+                f"{self._folder} cannot be loaded ({type(error).__name__})", "export the run again"
             ) from error
         self._gives_classes = "classes" in self._serve.structured_outputs
         (given,) = self._serve.structured_input_signature[1].values()
@@ -93,8 +93,8 @@ class ServedExport(ServedModel):
         fixed += [] if query.terms is None else ["constraints"]
         if fixed:
             raise UserError(
-                f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made; leave that out "
-                f"or serve its run"
+                f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made",
+                "leave that out or serve its run",
             )
         return [Question(text, n_best, truncate=query.truncate is not False) for text in query.texts]
 
@@ -133,9 +133,9 @@ def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:
         if report["format"] == "saved_model":
             return int(report["n_best"]), {**report["run"], "step": int(report["run"]["step"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / REPORT} is damaged ({type(error).__name__}); export the run again") from error
+        raise UserError(f"{folder / REPORT} is damaged ({type(error).__name__})", "export the run again") from error
     raise UserError(
-        f"{folder} is an export of format {report['format']}; the service takes runs and exports of saved_model"
+        f"{folder} is an export of format {report['format']}", "the service takes runs and exports of saved_model"
     )
 
 
@@ -242,7 +242,8 @@ def _checked(folder: Path, content: bytes) -> bytes:
 def _refusal(folder: Path, found: str) -> UserError:
     return UserError(
         f"{folder}: it has {found}, which no export of t2t-exporter has; it may do more than compute, e.g. read or "
-        f"write files, and is not loaded; serve an export whose origin you know, or export its run again"
+        "write files, and is not loaded",
+        "serve an export whose origin you know, or export its run again",
     )
 
 

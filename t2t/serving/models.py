@@ -306,7 +306,7 @@ class ServedModel:
         """Checks the arguments and opens the queue; each device processes one batch at a time."""
         if not reads_text:
             raise UserError(
-                f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"
+                f"model {name!r}: its inputs are no text, which is all that the service takes", "serve another"
             )
         self.name, self.step, self.n_best = name, step, n_best
         self.limits = limits or BatchLimits()
@@ -497,7 +497,8 @@ class ServedModel:
             if len(ids) > longest and not truncate:
                 raise ContextLengthError(
                     f"text {number} of {len(texts)} has {len(ids) + 1:,} ids with end of sequence, more than "
-                    f"{self.translator.most_ids}; send less at once, or ask for truncate to have it cut"
+                    f"{self.translator.most_ids}",
+                    "send less at once, or ask for truncate to have it cut",
                 )
         if is_long_output:
             self.translator.check_min_length(self.translator.request(rows, sources=given, **changes))

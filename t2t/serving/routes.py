@@ -386,7 +386,7 @@ def _version(engine: ServingEngine, request: Request) -> ServedModel:
     model = engine.model(request.path_params["name"])
     asked = request.path_params.get("version", str(model.step))
     if asked != str(model.step):
-        raise UnknownNameError(f"version {asked:.60} of model {model.name!r} is not served; there is {model.step}")
+        raise UnknownNameError(f"version {asked:.60} of model {model.name!r} is not served", f"there is {model.step}")
     return model
 
 

@@ -89,8 +89,8 @@ def check_size(edges: Sequence[Mapping[int, int]]) -> None:
     """Raises UserError if an automaton has too many states or edges."""
     if len(edges) > MOST_STATES or sum(map(len, edges)) > MOST_EDGES:
         raise UserError(
-            f"a constraint on outputs that takes more than {MOST_STATES:,} states or {MOST_EDGES:,} edges between "
-            f"them; give fewer or shorter phrases"
+            f"a constraint on outputs that takes more than {MOST_STATES:,} states or {MOST_EDGES:,} edges between them",
+            "give fewer or shorter phrases",
         )
 
 

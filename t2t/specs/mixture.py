@@ -23,9 +23,11 @@ def split_mixture(name: str) -> tuple[str, ...]:
     names = tuple(name.split("-"))
     for one in names:
         if not one and len(names) > 1:
-            raise UserError(f"--problems={name}: a name is missing; give names of problems with one - between two")
+            raise UserError(
+                "a name is missing", "give names of problems with one - between two", option="problems", value=name
+            )
         if names.count(one) > 1:
-            raise UserError(f"--problems={name}: {one} is in it twice; name each problem once")
+            raise UserError(f"{one} is in it twice", "name each problem once", option="problems", value=name)
     return names
 
 

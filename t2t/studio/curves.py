@@ -137,7 +137,7 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
         MachineError: the picture cannot be written.
     """
     if Path(path).suffix.lower() != ".png":
-        raise UserError(f"--plot={path}: pictures are written as PNG; give a name that ends in .png")
+        raise UserError("pictures are written as PNG", "give a name that ends in .png", option="plot", value=path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes a second to import
 
     figure = figure_of_curves(runs)

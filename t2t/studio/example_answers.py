@@ -85,5 +85,5 @@ def _named(answers: Sequence[Hypothesis], name: Any) -> Hypothesis:
         if one.text == name:
             return one
     raise UserError(
-        f"class {str(name)[:100]!r}: there is none; there are {', '.join(one.text for one in answers[:10])}"
+        f"class {str(name)[:100]!r}: there is none", f"there are {', '.join(one.text for one in answers[:10])}"
     )

@@ -27,7 +27,8 @@ def write_attention_page(translator: Translator, title: str, source: LineSource,
     if not 1 <= len(pairs) <= MOST_FIGURES:
         raise UserError(
             f"{source}: {len(pairs):,} lines to draw; a page shows from 1 to {MOST_FIGURES}, each a source or source "
-            f"TAB target; give so many"
+            "TAB target",
+            "give so many",
         )
     figures = [figure_of(translator, f"{number}", *pair) for number, pair in enumerate(pairs, start=1)]
     with os_errors_as_machine_errors(f"cannot write {path}"):
@@ -39,7 +40,7 @@ def _pair(line: str, number: int, source: LineSource) -> list[str]:
     columns = line.split("\t")
     if len(columns) > 2:
         raise UserError(
-            f"{source}: line {number:,} has {len(columns)} columns; a line is a source, or source TAB target; correct "
-            f"the file"
+            f"{source}: line {number:,} has {len(columns)} columns; a line is a source, or source TAB target",
+            "correct the file",
         )
     return columns

@@ -66,6 +66,6 @@ class LoadedModels:
         self._models.move_to_end(key)
         if only_text and not self._models[key].translator.reads_text:
             raise UserError(
-                f"run {run.path}: its inputs are no text; see what it answers to an example of the page Data"
+                f"run {run.path}: its inputs are no text", "see what it answers to an example of the page Data"
             )
         return self._models[key]

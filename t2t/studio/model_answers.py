@@ -75,7 +75,7 @@ def outputs_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) -> 
     translator, _ = _model(studio, data)
     texts = texts_of(data.get("texts"), "texts")
     if len(texts) > most_texts:
-        raise UserError(f"{len(texts)} texts, at most {most_texts}; send fewer at once")
+        raise UserError(f"{len(texts)} texts, at most {most_texts}", "send fewer at once")
     return {"outputs": [found[0].text for found in translator.translate(texts)]}
 
 

@@ -97,7 +97,7 @@ def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) 
     """Returns a comparison of two systems by their outputs for the same lines."""
     references, first, second = (texts_of(data.get(name), name) for name in ("references", "first", "second"))
     if len(references) > most_texts:
-        raise UserError(f"{len(references)} lines, at most {most_texts}; send fewer at once")
+        raise UserError(f"{len(references)} lines, at most {most_texts}", "send fewer at once")
     language = data.get("language", "")
     if not isinstance(language, str):
         raise UserError(f"language {language!r}: a code such as en is wanted")

@@ -56,7 +56,9 @@ class RunFolders:
             if isinstance(name, str) and name in self._runs:
                 return self._runs[name]
             near = did_you_mean(str(name), self._runs)
-            raise UnknownNameError(f"run {str(name)[:200]!r} is not here; {near}{len(self._runs)} are, see the table")
+            raise UnknownNameError(
+                f"run {str(name)[:200]!r} is not here", f"{near}{len(self._runs)} are, see the table"
+            )
 
     def run(self, name: object) -> RunDir:
         """Returns a run by name, with its current record; raises UnknownNameError and the errors of `RunDir.open`."""

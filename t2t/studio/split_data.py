@@ -98,7 +98,8 @@ class SplitData:
         if len(values) and int(values.max()) >= size:
             raise UserError(
                 f"{self.reader.folder}: {feature} of {self.split} hold id {int(values.max())}, and the vocabulary has "
-                f"{size}; the file is damaged: delete that folder and run t2t-datagen again"
+                f"{size}",
+                "the file is damaged: delete that folder and run t2t-datagen again",
             )
         return values, lengths
 

@@ -64,7 +64,7 @@ class Studio:
         # No paths, so that requests cannot read other files.
         known = [LATEST, BEST, *store.names(), *map(str, store.steps())]
         if str(checkpoint) not in known:
-            raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none; there are {', '.join(known)}")
+            raise UserError(f"checkpoint {str(checkpoint)[:100]!r}: there is none", f"there are {', '.join(known)}")
         return self._models.get(run, str(checkpoint), only_text)
 
     def checkpoints(self, name: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Studio:
             UserError: no data folder was given, or its data does not belong to the run.
         """
         if self._examples is None:
-            raise UserError("no data was named; start t2t-insight with --data_dir, or give lines of your own")
+            raise UserError("no data was named", "start t2t-insight with --data_dir, or give lines of your own")
         sources, references, total = self._examples(self.runs.run(name), str(split), count)
         return {"sources": sources, "references": references, "total": total}
 

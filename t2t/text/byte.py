@@ -48,7 +48,8 @@ class ByteEncoder(TextEncoder):
         if content != _CONTENT:
             raise UserError(
                 f"byte vocabulary: the file holds {len(content)} bytes of something else; it must hold the line "
-                f"{_CONTENT.decode().strip()!r}; generate the data again"
+                f"{_CONTENT.decode().strip()!r}",
+                "generate the data again",
             )
         return cls()
 

@@ -57,8 +57,8 @@ class LanguageCodes:
         for side, positions in _POSITIONS.items():
             if getattr(self, side) not in positions:
                 raise UserError(
-                    f"language codes: those of the {side} stand at {getattr(self, side)!r}; they may stand at "
-                    f"{' or '.join(positions)}"
+                    f"language codes: those of the {side} stand at {getattr(self, side)!r}",
+                    f"they may stand at {' or '.join(positions)}",
                 )
 
     def find(self, language: str, asked: str) -> int:
@@ -69,8 +69,8 @@ class LanguageCodes:
         """
         if language not in self.ids:
             raise UserError(
-                f"{asked}: the vocabulary has no code of that language; {did_you_mean(language, self.ids)}it has "
-                f"{first_few(sorted(self.ids), ', ')}"
+                f"{asked}: the vocabulary has no code of that language",
+                f"{did_you_mean(language, self.ids)}it has {first_few(sorted(self.ids), ', ')}",
             )
         return self.ids[language]
 
@@ -210,7 +210,7 @@ def encoder_class(kind: str) -> type[TextEncoder]:
     """
     if kind not in (known := learned_classes()):
         raise UnknownNameError(
-            f"vocabulary kind {kind!r} does not exist; {did_you_mean(kind, known)}use one of {', '.join(known)}"
+            f"vocabulary kind {kind!r} does not exist", f"{did_you_mean(kind, known)}use one of {', '.join(known)}"
         )
     return known[kind]
 
@@ -234,7 +234,7 @@ def lines_of_file(content: bytes, what: str, cure: str = "generate the data agai
     try:
         return content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(f"{what}: the file is not UTF-8 ({error.reason}); {cure}") from None
+        raise UserError(f"{what}: the file is not UTF-8 ({error.reason})", cure) from None
 
 
 def fingerprint_of(kind: str, content: bytes) -> str:

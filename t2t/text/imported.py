@@ -54,8 +54,8 @@ class ListedPieces(TextEncoder):
         self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces)}
         if len(self._ids) < len(self._pieces) or len(self._pieces) <= len(RESERVED):
             raise UserError(
-                f"{self.described}: it has {len(self._pieces)} pieces, {len(self._ids)} of them different; each has "
-                f"one id, and three are reserved"
+                f"{self.described}: it has {len(self._pieces)} pieces, {len(self._ids)} of them different",
+                "each has one id, and three are reserved",
             )
         for token_id in RESERVED:  # no text may spell them
             del self._ids[self._pieces[token_id]]
@@ -77,7 +77,7 @@ class ListedPieces(TextEncoder):
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
         """Raises UserError: such vocabularies come with imported models and cannot be learnt."""
-        raise UserError(f"{cls.described}: none is learnt from text; it comes with an imported model")
+        raise UserError(f"{cls.described}: none is learnt from text", "it comes with an imported model")
 
     @classmethod
     @contextlib.contextmanager
@@ -89,7 +89,9 @@ class ListedPieces(TextEncoder):
                 raise ValueError("a piece is no text")
             yield table
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(f"{cls.described}: the file's list is damaged ({one_line(error)}); get it again") from None
+            raise UserError(
+                f"{cls.described}: the file's list is damaged ({one_line(error)})", "get it again"
+            ) from None
 
 
 HEADER = b'{"pieces": ['
@@ -211,7 +213,8 @@ def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
         processor.load_from_serialized_proto(model or b"empty")
     except RuntimeError as error:
         raise UserError(
-            f"piece table: its SentencePiece model of {len(model):,} bytes is damaged ({one_line(error)}); get it again"
+            f"piece table: its SentencePiece model of {len(model):,} bytes is damaged ({one_line(error)})",
+            "get it again",
         ) from None
     return processor
 
@@ -242,10 +245,10 @@ class BpeCodes:
             version, pairs = "0.2", [pair[:2] for pair in pairs]
         if version not in ("0.1", "0.2") or not pairs:
             raise UserError(
-                f"BPE codes: version {version}, {len(pairs)} lines; files of versions 0.1 and 0.2 can be read; {_CURE}"
+                f"BPE codes: version {version}, {len(pairs)} lines; files of versions 0.1 and 0.2 can be read", _CURE
             )
         if wrong := [pair for pair in pairs if len(pair) != 2]:
-            raise UserError(f"BPE codes: {' '.join(wrong[0])[:60]!r} is no pair of pieces; {_CURE}")
+            raise UserError(f"BPE codes: {' '.join(wrong[0])[:60]!r} is no pair of pieces", _CURE)
         self._marks_apart = version == "0.1"
         self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(pairs)))}
 

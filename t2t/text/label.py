@@ -31,10 +31,10 @@ class LabelEncoder(TextEncoder):
         """Names of the classes in the order of their ids."""
         for name in self.names:
             if not name or "\n" in name or "\r" in name:
-                raise UserError(f"class {name!r}: the name of a class is one line of text; correct it")
+                raise UserError(f"class {name!r}: the name of a class is one line of text", "correct it")
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise UserError(f"class {twice[0]!r} is listed more than once; list every class once")
+            raise UserError(f"class {twice[0]!r} is listed more than once", "list every class once")
         self._ids = {name: position for position, name in enumerate(self.names)}
 
     def __contains__(self, name: object) -> bool:
@@ -52,7 +52,7 @@ class LabelEncoder(TextEncoder):
             UserError: there is no class of that name.
         """
         if text not in self._ids:
-            raise UserError(f"class {text!r} is none of {listed(self.names)}; use one of them")
+            raise UserError(f"class {text!r} is none of {listed(self.names)}", "use one of them")
         return [self._ids[text]]
 
     def decode(self, ids: Any) -> str:
@@ -81,7 +81,7 @@ class LabelEncoder(TextEncoder):
         """Reads what `to_bytes` wrote."""
         lines = lines_of_file(content, "list of classes")
         if lines[-1]:
-            raise UserError(f"list of classes: the file ends within {lines[-1]!r}; generate the data again")
+            raise UserError(f"list of classes: the file ends within {lines[-1]!r}", "generate the data again")
         return cls(lines[:-1])
 
     @classmethod

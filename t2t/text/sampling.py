@@ -45,9 +45,9 @@ class SubwordSampler:
                 self._processor.nbest_encode("a", nbest_size=2)
         except RuntimeError:
             raise UserError(
-                f"problem option subword_sampling: it needs a vocabulary of kind sentencepiece, that of byte-pair "
-                f"encoding within words or a unigram model, and this one is another, of kind {encoder.kind}; leave "
-                f"the option out"
+                "problem option subword_sampling: it needs a vocabulary of kind sentencepiece, that of byte-pair "
+                f"encoding within words or a unigram model, and this one is another, of kind {encoder.kind}",
+                "leave the option out",
             ) from None
         numbers = [n for n in range(encoder.vocab_size) if not self._is_special(n)]
         scores = {self._processor.id_to_piece(n): self._processor.get_score(n) for n in numbers}

@@ -187,7 +187,7 @@ class SentencePieceEncoder(TextEncoder):
         """
         sentences = list(_sentences(lines, joined_characters))
         if not sentences:
-            raise UserError("sentencepiece vocabulary: the training text is empty; check the corpus")
+            raise UserError("sentencepiece vocabulary: the training text is empty", "check the corpus")
         smallest = _RESERVED_AND_BYTES + len(reserved)
         try:
             encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
@@ -249,18 +249,21 @@ def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
     except RuntimeError as error:
         raise UserError(
             f"sentencepiece vocabulary: the file of {len(model):,} bytes is damaged or no SentencePiece model "
-            f"({one_line(error)}); generate the data again"
+            f"({one_line(error)})",
+            "generate the data again",
         ) from None
     reserved = (processor.pad_id(), processor.eos_id(), processor.unk_id())
     if reserved != (PAD_ID, EOS_ID, UNK_ID):
         raise UserError(
             f"sentencepiece vocabulary: padding, end of sequence and unknown have ids {reserved}; they must have "
-            f"{(PAD_ID, EOS_ID, UNK_ID)}; train the model with these ids, or let the data generator make one"
+            f"{(PAD_ID, EOS_ID, UNK_ID)}",
+            "train the model with these ids, or let the data generator make one",
         )
     if unescape(processor.decode(processor.encode(escape(_PROBE)))) != _PROBE:
         raise UserError(
             "sentencepiece vocabulary: the model changes text or cannot write all of it; it must have identity "
-            "normalisation, keep white space and fall back to bytes; let the data generator make one"
+            "normalisation, keep white space and fall back to bytes",
+            "let the data generator make one",
         )
     return processor
 

@@ -64,8 +64,8 @@ class SubwordEncoder(TextEncoder):
         missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
         if missing:
             raise UserError(
-                f"subword vocabulary: {' '.join(missing)} must be pieces, so that any text can be written, and are "
-                f"not; give a file that Tensor2Tensor or t2t-datagen built"
+                f"subword vocabulary: {' '.join(missing)} must be pieces, so that any text can be written, and are not",
+                "give a file that Tensor2Tensor or t2t-datagen built",
             )
         self._longest = max(map(len, self._ids))
         self._spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
@@ -120,7 +120,7 @@ class SubwordEncoder(TextEncoder):
         for line in lines:
             counts.update(token[:_LEARNT_LENGTH] for token in tokenize(line))
         if not counts:
-            raise UserError("subword vocabulary: the training text is empty; check the corpus")
+            raise UserError("subword vocabulary: the training text is empty", "check the corpus")
         learnt = learn_pieces(counts, size)
         encoder = cls([*RESERVED, *learnt.pieces])
         near = abs(encoder.vocab_size - size) * 10 < size
@@ -181,7 +181,8 @@ def _check_reserved(pieces: tuple[str, ...]) -> None:
     if len(found) < 2 or any(piece not in forms for piece, forms in zip(found, _RESERVED_FORMS, strict=True)):
         raise UserError(
             f"subword vocabulary: the file starts with {' '.join(found)[:60]!r}; its first two lines must be '<pad>_' "
-            f"and '<EOS>_', as Tensor2Tensor writes them; give a file that Tensor2Tensor or t2t-datagen built"
+            "and '<EOS>_', as Tensor2Tensor writes them",
+            "give a file that Tensor2Tensor or t2t-datagen built",
         )
 
 

@@ -22,7 +22,9 @@ def parse_languages(text: str) -> list[str]:
     """Returns the languages of a list such as `en,de`; raises UserError for anything else."""
     languages = [language.strip() for language in text.split(",")]
     if not all(re.fullmatch(_LANGUAGE, language) for language in languages) or len(set(languages)) < len(languages):
-        raise UserError(f"--language_tags={text}: give codes of languages, each once, with commas between: en,de,fr")
+        raise UserError(
+            "give codes of languages, each once, with commas between: en,de,fr", option="language_tags", value=text
+        )
     return languages
 
 
@@ -45,7 +47,7 @@ def find_tag(encoder: TextEncoder, language: str, asked: str) -> int:
     if language not in known:
         has = f"it has {', '.join(map(tag_of, known))}" if known else "it has none"
         raise UserError(
-            f"{asked}: the vocabulary, of kind {encoder.kind}, has no tag {tag_of(language)}; {has}; name a language "
-            f"with a tag, or learn the vocabulary with --language_tags that include {language}"
+            f"{asked}: the vocabulary, of kind {encoder.kind}, has no tag {tag_of(language)}; {has}",
+            f"name a language with a tag, or learn the vocabulary with --language_tags that include {language}",
         )
     return known[language]

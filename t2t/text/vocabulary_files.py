@@ -49,7 +49,9 @@ def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, Vocabula
             owner = f"{users[0]}-and-{len(users) - 1}-more"
         file = f"vocab.{owner}.{encoder.kind}{encoder.file_suffix}"
         if not PLAIN_NAME.match(file):
-            raise UserError(f"feature {name!r}: its vocabulary's file would be {file!r}; name it in letters and digits")
+            raise UserError(
+                f"feature {name!r}: its vocabulary's file would be {file!r}", "name it in letters and digits"
+            )
         records[name] = VocabularyFile(kind=encoder.kind, file=file, size=encoder.vocab_size, fingerprint=prints[name])
     return records
 
@@ -98,14 +100,16 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     if found in (None, "word_list") and _has_numbers(content):
         raise UserError(
             f"vocabulary {path}: its lines hold a word and a number; give the .model that belongs to a .vocab of "
-            f"SentencePiece, or the words alone, one on a line after <pad> and <EOS>, the last one UNK: {{ printf "
-            f"'<pad>\\n<EOS>\\n'; awk '{{print $1}}' {path.name}; echo UNK; }} > words.txt"
+            "SentencePiece, or the words alone, one on a line after <pad> and <EOS>, the last one UNK: { printf "
+            f"'<pad>\\n<EOS>\\n'; awk '{{print $1}}' {path.name}; echo UNK",
+            "} > words.txt",
         )
     kind = found or _kind_of_suffix(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(
-            f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does; give a SentencePiece model, "
-            f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
+            f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does",
+            "give a SentencePiece model, a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or "
+            "words after <pad> and <EOS>)",
         )
     try:
         return _parse(kind, content)
@@ -161,16 +165,16 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise UserError(f"vocabulary {path} is missing; {cure}") from None
+        raise UserError(f"vocabulary {path} is missing", cure) from None
     except OSError as error:
-        raise UserError(f"cannot read vocabulary {path}: {error.strerror}; {remedy_of(error, cure)}") from error
+        raise UserError(f"cannot read vocabulary {path}: {error.strerror}", f"{remedy_of(error, cure)}") from error
     found = fingerprint_of(record.kind, content)
     if found != record.fingerprint:
         raise UserError(
-            f"vocabulary {path} is not what was written (fingerprint {found[:12]}, expected "
-            f"{record.fingerprint[:12]}); {cure}"
+            f"vocabulary {path} is not what was written (fingerprint {found[:12]}, expected {record.fingerprint[:12]})",
+            cure,
         )
     try:
         return _parse(record.kind, content)
     except Exception as error:  # parsers may raise anything for damaged content
-        raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error
+        raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)})", cure) from error

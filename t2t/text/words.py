@@ -118,7 +118,7 @@ def most_frequent_words(lines: Iterable[str], most: int, taken: Iterable[str], w
     for word in taken:
         counts.pop(word, None)
     if not counts:
-        raise UserError(f"{what}: the training text has no word; check the corpus")
+        raise UserError(f"{what}: the training text has no word", "check the corpus")
     return sorted(counts, key=lambda word: (-counts[word], word))[:most]
 
 
@@ -140,14 +140,16 @@ class TokenEncoder(WordEncoder):
         words = tuple(words)
         for word in words:
             if word.split() != [word]:
-                raise UserError(f"token vocabulary: {word!r} is empty or has white space in it; each word is one token")
+                raise UserError(
+                    f"token vocabulary: {word!r} is empty or has white space in it", "each word is one token"
+                )
             if word in _RESERVED:
                 raise UserError(
-                    f"token vocabulary: {word!r} is reserved, its id is {_RESERVED.index(word)}; leave it out"
+                    f"token vocabulary: {word!r} is reserved, its id is {_RESERVED.index(word)}", "leave it out"
                 )
         twice = [word for word, count in Counter(words).items() if count > 1]
         if twice:
-            raise UserError(f"token vocabulary: {twice[0]!r} is listed more than once; list every word once")
+            raise UserError(f"token vocabulary: {twice[0]!r} is listed more than once", "list every word once")
         super().__init__(_RESERVED + words)
         self._ids = {word: position for position, word in enumerate(words, start=len(_RESERVED))}
 
@@ -166,10 +168,13 @@ class TokenEncoder(WordEncoder):
         if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
             raise UserError(
                 f"token vocabulary: the file starts with {' '.join(pieces[:3])[:60]!r}; its first three lines must be "
-                f"{', '.join(_RESERVED)}; generate the data again"
+                f"{', '.join(_RESERVED)}",
+                "generate the data again",
             )
         if pieces[-1]:
-            raise UserError(f"token vocabulary: the file ends within the line {pieces[-1]!r}; generate the data again")
+            raise UserError(
+                f"token vocabulary: the file ends within the line {pieces[-1]!r}", "generate the data again"
+            )
         return cls(pieces[len(_RESERVED) : -1])
 
     @classmethod
@@ -177,7 +182,7 @@ class TokenEncoder(WordEncoder):
         """Keeps the most frequent words, those of equal frequency in code-point order."""
         room = size - len(_RESERVED)
         if room < 1:
-            raise UserError(f"token vocabulary of {size}: three ids are reserved; ask for a size of 4 or more")
+            raise UserError(f"token vocabulary of {size}: three ids are reserved", "ask for a size of 4 or more")
         return cls(most_frequent_words(lines, room, _RESERVED, "token vocabulary"))
 
 
@@ -203,7 +208,8 @@ class WordListEncoder(WordEncoder):
         if self._pieces[:2] != RESERVED:
             raise UserError(
                 f"word list: the file starts with {' '.join(self._pieces[:2])[:60]!r}; its first two lines must be "
-                f"{' and '.join(RESERVED)}; put them first, or give another file"
+                f"{' and '.join(RESERVED)}",
+                "put them first, or give another file",
             )
         self._ids = {word: token_id for token_id, word in enumerate(self._pieces) if token_id >= len(RESERVED)}
         self.unknown_id = next((self._ids[word] for word in UNKNOWN if word in self._ids), None)
@@ -229,7 +235,7 @@ class WordListEncoder(WordEncoder):
         """Keeps the most frequent words, those of equal frequency in code-point order, and adds `UNK`."""
         room = size - len(RESERVED) - 1
         if room < 1:
-            raise UserError(f"word list of {size}: three ids are taken; ask for a size of 4 or more")
+            raise UserError(f"word list of {size}: three ids are taken", "ask for a size of 4 or more")
         words = most_frequent_words(lines, room, (*RESERVED, UNKNOWN[0]), "word list")
         return cls([*RESERVED, *words, UNKNOWN[0]])
 
@@ -237,7 +243,7 @@ class WordListEncoder(WordEncoder):
         token_id = self._ids.get(word, self.unknown_id)
         if token_id is None:
             raise UserError(
-                f"word list: {word!r} is not on it, and it has no {UNKNOWN[0]} for unknown words; add a line "
-                f"{UNKNOWN[0]} at its end, or cut the text into the list's words first"
+                f"word list: {word!r} is not on it, and it has no {UNKNOWN[0]} for unknown words",
+                f"add a line {UNKNOWN[0]} at its end, or cut the text into the list's words first",
             )
         return token_id

@@ -41,7 +41,9 @@ def check_trackers(names: str) -> None:
     for name in split_names(names):
         if name not in TRACKERS:
             near = did_you_mean(name, TRACKERS)
-            raise UnknownNameError(f"--track={name}: there is no such tracker; {near}there are {', '.join(TRACKERS)}")
+            raise UnknownNameError(
+                "there is no such tracker", f"{near}there are {', '.join(TRACKERS)}", option="track", value=name
+            )
         with needs_extra(name, f"--track={name}"):
             found = importlib.util.find_spec(name)
             if found is None or found.origin is None:  # only a folder of that name, such as the one that wandb writes

@@ -27,13 +27,14 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
     if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.name != hparams.optimizer:
         found = getattr(optimizer, "name", type(optimizer).__name__)
         raise PluginError(
-            f"{described(function)} returned {found}; it must return an optimizer of Keras with the name "
-            f"{hparams.optimizer!r}: pass on the keyword arguments that it is called with"
+            f"{described(function)} returned {found}",
+            f"it must return an optimizer of Keras with the name {hparams.optimizer!r}: pass on the keyword arguments "
+            "that it is called with",
         )
     if given := [name for name in _OF_THE_STEP if getattr(optimizer, name, None)]:
         raise PluginError(
-            f"{described(function)} sets {', '.join(given)}, which has no effect; leave it out, and use the hparams "
-            f"weight_decay, clip_grad_norm, ema_decay and effective_batch_size"
+            f"{described(function)} sets {', '.join(given)}, which has no effect",
+            "leave it out, and use the hparams weight_decay, clip_grad_norm, ema_decay and effective_batch_size",
         )
     return optimizer
 

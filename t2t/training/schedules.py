@@ -25,7 +25,7 @@ def learning_rate(hparams: HParams, update: int) -> float:
     with plugin_errors(schedule, f"failed at update {update}"):
         rate = float(schedule(hparams, update))
     if not (math.isfinite(rate) and rate >= 0.0):
-        raise PluginError(f"{described(schedule)} returned {rate} at update {update}; a learning rate is 0 or more")
+        raise PluginError(f"{described(schedule)} returned {rate} at update {update}", "a learning rate is 0 or more")
     return rate
 
 

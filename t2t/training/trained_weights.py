@@ -29,7 +29,8 @@ def freeze_weights(model: SequenceModel, pattern: str) -> None:
         some = ", ".join(variable.path for variable in trained[:5])
         raise UserError(
             f"{asked}: it matches {'all' if frozen else 'none'} of the {len(trained)} weights of the model, which are "
-            f"{some} and so on; match some of them, or leave it out"
+            f"{some} and so on",
+            "match some of them, or leave it out",
         )
     for variable in frozen:
         variable.trainable = False
@@ -44,7 +45,7 @@ def match_paths(variables: Sequence[keras.Variable], pattern: str, asked: str, e
     try:
         wanted = re.compile(pattern)
     except re.error as error:
-        raise UserError(f"{asked}: it is no regular expression ({error}); write e.g. {example}") from None
+        raise UserError(f"{asked}: it is no regular expression ({error})", f"write e.g. {example}") from None
     return [variable for variable in variables if wanted.search(variable.path)]
 
 
@@ -71,7 +72,8 @@ def build_adapters(model: SequenceModel, hparams: OptimizerHParams) -> Adapters 
     if not found:
         raise UserError(
             f"{asked}: it matches none of the {len(possible)} weights of {type(model).__name__} that can be adapted: "
-            f"{first_few(_kinds(possible), ', ', most=20)}; match some of these paths"
+            f"{first_few(_kinds(possible), ', ', most=20)}",
+            "match some of these paths",
         )
     return Adapters(model, found, hparams.lora_rank, hparams.lora_alpha)
 

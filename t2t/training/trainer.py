@@ -154,7 +154,7 @@ class Trainer:
         if spoilt:
             which = f"{spoilt[0]} and {len(spoilt) - 1} more variables are" if len(spoilt) > 1 else f"{spoilt[0]} is"
             raise DivergedError(
-                f"training diverged by update {self.update}: {which} not finite, and not saved; {_CURE}, {_ANEW}"
+                f"training diverged by update {self.update}: {which} not finite, and not saved", f"{_CURE}, {_ANEW}"
             )
 
     def report(self) -> dict[str, float]:

@@ -87,8 +87,8 @@ def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
         owner = max((flat for flat in weights if name.partition("/")[2].startswith(f"{flat}_")), key=len, default="")
         if not owner or slot.shape != weights[owner].shape:
             raise UserError(
-                f"optimizer {step.optimizer.name}: its slot {name} does not belong to a weight by its name and shape; "
-                f"start with empty slots"
+                f"optimizer {step.optimizer.name}: its slot {name} does not belong to a weight by its name and shape",
+                "start with empty slots",
             )
         found[weights[owner].path][name] = slot
     return found

@@ -239,7 +239,7 @@ def search(
 def _check_evaluations(config: RunConfig, hparams: HParams, ranged: RangedHParams) -> None:
     """Raises UserError if trials are not evaluated; warns if their evaluations compare them poorly."""
     if not config.evaluates:
-        raise UserError("--eval_steps=0: trials are compared by their evaluations; leave it out")
+        raise UserError("trials are compared by their evaluations", "leave it out", option="eval_steps", value="0")
     if config.local_eval_frequency > hparams.train_steps:
         log.warning(
             "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
@@ -299,7 +299,7 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         UserError: no such range, one whose function takes other arguments, or one that contains `train_steps`.
     """
     if not name:
-        raise UserError("--hparams_range: not given; name one; list what there is with --registry_help")
+        raise UserError("not given; name one", "list what there is with --registry_help", option="hparams_range")
     ranged = RangedHParams()
     check_takes(HPARAMS_RANGES, name, ranged)
     with plugin_errors(function := HPARAMS_RANGES.get(name), "failed"):
@@ -309,7 +309,9 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         del ranged.ranges[field]
     if "train_steps" in ranged.ranges:
         raise UserError(
-            f"--hparams_range={name}: it holds train_steps, and a trial that trains longer is better for that "
-            f"alone; leave it out"
+            "it holds train_steps, and a trial that trains longer is better for that alone",
+            "leave it out",
+            option="hparams_range",
+            value=name,
         )
     return ranged

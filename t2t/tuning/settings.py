@@ -68,11 +68,15 @@ class TuneSettings:
         check_values(self, "setting")
         if self.storage and "://" not in self.storage:
             raise UserError(
-                f"--storage={self.storage}: it is no URL; give one such as sqlite:////path/study.db, or "
-                f"leave it out for a file in the folder of the study"
+                "it is no URL",
+                "give one such as sqlite:////path/study.db, or leave it out for a file in the folder of the study",
+                option="storage",
+                value=self.storage,
             )
         if self.study_name and not self.storage:
-            raise UserError(f"--study_name={self.study_name}: it names a study in a database; give --storage too")
+            raise UserError(
+                "it names a study in a database", "give --storage too", option="study_name", value=self.study_name
+            )
 
 
 _GROUP = "dev/"
@@ -133,15 +137,19 @@ def resolve_objective(requested: str, problems: Sequence[Problem], hparams: HPar
         is_given = "best_metric" in assigned_names(overrides)
         if is_given and figure not in (picked, *problems[0].metrics):
             raise UserError(
-                f"--objective={requested}: --hparams=best_metric={hparams.best_metric} picks checkpoints by another "
-                f"figure; leave that out, and they are picked by the objective"
+                f"--hparams=best_metric={hparams.best_metric} picks checkpoints by another figure",
+                "leave that out, and they are picked by the objective",
+                option="objective",
+                value=requested,
             )
         return Objective(figure, is_higher, "" if is_given or figure == picked else f"best_metric={figure}")
     reported = {MEAN: (picked,), **{one.name: one.metrics for one in problems}}[owner]
     if figure not in reported and not (owner != MEAN and figure.startswith(LABEL)):
         raise UserError(
-            f"--objective={requested}: of {owner} evaluations report {', '.join(reported)}; choose one of these, "
-            f"such as dev/{owner}/{reported[0]}, or name it in the hparam best_metric"
+            f"of {owner} evaluations report {', '.join(reported)}",
+            f"choose one of these, such as dev/{owner}/{reported[0]}, or name it in the hparam best_metric",
+            option="objective",
+            value=requested,
         )
     return Objective(f"{owner}/{figure}", is_higher)
 
@@ -153,4 +161,4 @@ def _full_name(requested: str, name: str) -> tuple[str, bool]:
     try:
         return name, higher_is_better(name)
     except UnknownNameError as error:
-        raise UserError(f"--objective={requested}: {error}") from error
+        raise UserError(f"{error}", option="objective", value=requested) from error

@@ -85,8 +85,10 @@ def grid(ranged: RangedHParams, seed: int) -> list[dict[str, Any]]:
     for one in ranged.ranges.values():
         if one.kind == FLOAT or (one.is_interval and one.values[1] - one.values[0] >= 1000):
             raise UserError(
-                f"--sampler=grid: {one} has too many values to try them all; give rhp.set_discrete a few, or "
-                f"choose another sampler"
+                f"{one} has too many values to try them all",
+                "give rhp.set_discrete a few, or choose another sampler",
+                option="sampler",
+                value="grid",
             )
         values.append(range(one.values[0], one.values[1] + 1) if one.is_interval else one.values)
 

@@ -148,15 +148,17 @@ class Study:
             raise
         except ImportError as error:  # of Optuna; its cause names the package of the database
             package = getattr(error.__cause__, "name", None) or error.name or one_line(error)
-            raise UserError(f"--storage: this database needs the package {package}; pip install it") from error
+            raise UserError(f"this database needs the package {package}", "pip install it", option="storage") from error
         except OSError as error:
             raise MachineError(f"cannot write {self.folder}: {one_line(error)}") from error
         except Exception as error:  # of SQLAlchemy or the driver of a database, or of reading lines
             if not self.settings.storage:
                 raise UserError(
-                    f"{self._journal} is damaged: {one_line(error)}; restore it from a copy, or use another --study"
+                    f"{self._journal} is damaged: {one_line(error)}", "restore it from a copy, or use another --study"
                 ) from error
-            raise UserError(f"--storage: the database of the study cannot be opened: {one_line(error)}") from error
+            raise UserError(
+                f"the database of the study cannot be opened: {one_line(error)}", option="storage"
+            ) from error
 
     def _storage(self) -> BaseStorage:
         if self.settings.storage:
@@ -197,7 +199,7 @@ class Study:
         ]
         if wrong:
             raise UserError(
-                f"--study={self.folder} is another study: {first_few(wrong)}; resume that, or use another --study"
+                f"--study={self.folder} is another study: {first_few(wrong)}", "resume that, or use another --study"
             )
         if requested.keys() - found.keys():
             self._study.set_user_attr(_IDENTITY, requested | found)

@@ -285,7 +285,8 @@ class Tuner:
         if how == FAILED and len(done) >= _MOST_FAILURES and all(one.state == FAILED for one in done):
             raise UserError(
                 f"the first {len(done)} trials of --study={self._study.folder} failed, the last with: "
-                f"{error or 'no word'}; see {slot.run.log_file.parent}"
+                f"{error or 'no word'}",
+                f"see {slot.run.log_file.parent}",
             )
 
     def _repeat(self) -> Iterator[TrialRun]:
@@ -369,6 +370,7 @@ def gpu_shares(settings: TuneSettings) -> list[str]:
     if len(names) < needed:
         raise UserError(
             f"--parallel={settings.parallel} --trial_gpus={each}: that is {needed} GPUs, and "
-            f"CUDA_VISIBLE_DEVICES={visible} shows {len(names)}; lower one of them"
+            f"CUDA_VISIBLE_DEVICES={visible} shows {len(names)}",
+            "lower one of them",
         )
     return [",".join(names[first : first + each]) for first in range(0, needed, each)]

@@ -58,8 +58,8 @@ DATA_MUTATIONS = mutations(
     ("unknown hparams ignored", "An override of a name that does not exist is dropped without a word.",
      "t2t/hparams/override.py",
      '    if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):\n '
-     '       raise UnknownNameError(\n            f"hparam {unknown!r} does not exist; '
-     '{did_you_mean(unknown, defaults)}see --registry_help=hparams"\n        )\n',
+     '       raise UnknownNameError(\n            f"hparam {unknown!r} does not exist", '
+     'f"{did_you_mean(unknown, defaults)}see --registry_help=hparams"\n        )\n',
      '    matches = [match for match in matches if match["name"] in defaults]\n', "test_hparams_override"),
     # Floor 2: problems
     ("the end of sequence is hidden", "A masked language model predicts where texts end.",

@@ -111,7 +111,7 @@ MODEL_MUTATIONS = mutations(
      "t2t/inference/search_steps.py", "return [_common_prefix(held)]", "return [held[0]]",
      "test_inference_partial_outputs"),
     ("no room for end of sequence", "A cut input has one id more than the model takes.", "t2t/inference/rows.py",
-     "longest = max_sequence_ids(model, hparams) - 1", "longest = max_sequence_ids(model, hparams)",
+     "max_sequence_ids(model, hparams) - 1 - len(behind)", "max_sequence_ids(model, hparams) - len(behind)",
      "test_inference_translator::test_too_long_an_input_is_cut_and_said_to_be"),
     ("limit of the longest line for all", "What is decoded next to a longer line may be longer than its own limit.",
      "t2t/inference/ctranslate2/engine.py", "any(len(tokens) > limits[index] for tokens, _ in hypotheses)", "False",

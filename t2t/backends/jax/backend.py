@@ -107,7 +107,8 @@ class JaxBackend(Backend):
                 raise
             raise UserError(
                 f"KERAS_BACKEND=jax: XLA cannot compile or run the model for {shapes_of(batch)} "
-                f"({one_line(str(error))[:300]}); train it with KERAS_BACKEND=tensorflow"
+                f"({one_line(str(error))[:300]})",
+                "train it with KERAS_BACKEND=tensorflow",
             ) from error
 
     def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:

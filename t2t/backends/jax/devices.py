@@ -121,19 +121,26 @@ def build_devices(
     are_cpus = local[0].platform == "cpu"
     if worker_cpu > len(local):
         raise UserError(
-            f"--worker_cpu={worker_cpu}: this process has started JAX with {len(local)}; ask in a process of its own"
+            f"this process has started JAX with {len(local)}",
+            "ask in a process of its own",
+            option="worker_cpu",
+            value=worker_cpu,
         )
     found = 0 if are_cpus else len(local)
     if worker_gpu > found and not worker_cpu:
         raise UserError(
-            f"--worker_gpu={worker_gpu}: {found} accelerators are visible to JAX; ask for at most that many, or 0 for "
-            f"all"
+            f"{found} accelerators are visible to JAX",
+            "ask for at most that many, or 0 for all",
+            option="worker_gpu",
+            value=worker_gpu,
         )
     count = worker_cpu or (1 if are_cpus else worker_gpu or found)
     if count % weight_shards:
         raise UserError(
-            f"--weight_shards={weight_shards}: {count} devices train here; ask for a number that divides this one, or "
-            f"for other devices with --worker_gpu or --worker_cpu"
+            f"{count} devices train here",
+            "ask for a number that divides this one, or for other devices with --worker_gpu or --worker_cpu",
+            option="weight_shards",
+            value=weight_shards,
         )
     return MeshDevices(_of_all_workers(local[:count], cluster), weight_shards)
 
@@ -147,7 +154,8 @@ def _of_all_workers(own: list[jax.Device], cluster: Cluster) -> list[jax.Device]
         if count != len(own):
             raise UserError(
                 f"{cluster.describe(worker)} trains with {count} devices, {cluster.describe(cluster.index)} with "
-                f"{len(own)}; JAX needs as many of each: start all with the same --worker_gpu"
+                f"{len(own)}",
+                "JAX needs as many of each: start all with the same --worker_gpu",
             )
     of_all = [jax.local_devices(worker, own[0].client) for worker in range(len(counts_W))]
     return [device for devices in of_all for device in devices[: len(own)]]
@@ -184,11 +192,11 @@ def connect(cluster: Cluster) -> None:
             )  # fmt: skip
     except jax.errors.JaxRuntimeError as error:
         raise MachineError(
-            f"{cluster.describe(cluster.index)} cannot join the others ({one_line(str(error)):.200}); see that no "
-            f"other program listens at {cluster.addresses[0]}"
+            f"{cluster.describe(cluster.index)} cannot join the others ({one_line(str(error)):.200})",
+            f"see that no other program listens at {cluster.addresses[0]}",
         ) from error
     except RuntimeError as error:
-        raise UserError(f"--worker_hosts: JAX has started; train in a process of its own ({error})") from error
+        raise UserError("JAX has started", f"train in a process of its own ({error})", option="worker_hosts") from error
 
 
 def gather(own_N: np.ndarray) -> np.ndarray:

@@ -66,8 +66,10 @@ class TensorFlowBackend(Backend):
         """See the base class."""
         if weight_shards != 1:
             raise UserError(
-                f"--weight_shards={weight_shards}: with TensorFlow each device has all weights of a replica; leave it "
-                f"out, or train with KERAS_BACKEND=jax"
+                "with TensorFlow each device has all weights of a replica",
+                "leave it out, or train with KERAS_BACKEND=jax",
+                option="weight_shards",
+                value=weight_shards,
             )
         return StrategyDevices(build_strategy(worker_gpu, worker_cpu, cluster))
 
@@ -186,8 +188,10 @@ def xla_errors(enabled: bool, batch: Mapping[str, Any]) -> Iterator[None]:
             raise
         reason = re.sub(r"\{\{.*?\}\}", "", (error.message or "").partition("\n")[0])
         raise UserError(
-            f"hparam xla=on: XLA cannot compile or run the model for {shapes_of(batch)} "
-            f"({one_line(reason)[:_SHOWN]}); use --hparams=xla=off"
+            f"XLA cannot compile or run the model for {shapes_of(batch)} ({one_line(reason)[:_SHOWN]})",
+            "use --hparams=xla=off",
+            hparam="xla",
+            value="on",
         ) from error
 
 

@@ -59,7 +59,10 @@ def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = 
     gpus = tf.config.list_logical_devices("GPU") if not worker_cpu else []
     if worker_gpu > len(gpus) and not worker_cpu:
         raise UserError(
-            f"--worker_gpu={worker_gpu}: {len(gpus)} GPUs are visible; ask for at most that many, or 0 for all"
+            f"{len(gpus)} GPUs are visible",
+            "ask for at most that many, or 0 for all",
+            option="worker_gpu",
+            value=worker_gpu,
         )
     if gpus:
         return _mirrored(tuple(gpu.name for gpu in gpus[: worker_gpu or len(gpus)]))
@@ -78,9 +81,13 @@ def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
 def _across_workers(worker_gpu: int, worker_cpu: int, cluster: Cluster) -> tf.distribute.MultiWorkerMirroredStrategy:
     gpus = [] if worker_cpu else tf.config.list_physical_devices("GPU")
     if worker_cpu > 1:
-        raise UserError(f"--worker_cpu={worker_cpu}: of several workers, each has one replica on the processor")
+        raise UserError(
+            "of several workers, each has one replica on the processor", option="worker_cpu", value=worker_cpu
+        )
     if worker_gpu > len(gpus) and not worker_cpu:
-        raise UserError(f"--worker_gpu={worker_gpu}: {cluster.describe(cluster.index)} has {len(gpus)} GPUs")
+        raise UserError(
+            f"{cluster.describe(cluster.index)} has {len(gpus)} GPUs", option="worker_gpu", value=worker_gpu
+        )
     try:
         tf.config.set_visible_devices(gpus[: worker_gpu or len(gpus)], "GPU")
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -93,7 +100,9 @@ def _across_workers(worker_gpu: int, worker_cpu: int, cluster: Cluster) -> tf.di
         with joining(cluster):
             return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except RuntimeError as error:
-        raise UserError(f"--worker_hosts: TensorFlow has started; train in a process of its own ({error})") from error
+        raise UserError(
+            "TensorFlow has started", f"train in a process of its own ({error})", option="worker_hosts"
+        ) from error
 
 
 def _logical_cpus(count: int) -> list:
@@ -108,7 +117,10 @@ def _logical_cpus(count: int) -> list:
     cpus = tf.config.list_logical_devices("CPU")
     if len(cpus) < count:
         raise UserError(
-            f"--worker_cpu={count}: this process has started TensorFlow with {len(cpus)}; ask in a process of its own"
+            f"this process has started TensorFlow with {len(cpus)}",
+            "ask in a process of its own",
+            option="worker_cpu",
+            value=count,
         )
     return cpus
 

@@ -131,7 +131,8 @@ class ReplicaFunction:
         if captured := self.traced.captured_inputs:
             raise UserError(
                 f"training reads {len(captured)} tensors or variables besides the model's, which other replicas would "
-                f"share; make each a weight of a layer with add_weight, or compute it in call"
+                "share",
+                "make each a weight of a layer with add_weight, or compute it in call",
             )
 
     def __call__(self, *arguments):

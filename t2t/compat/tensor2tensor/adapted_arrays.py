@@ -55,7 +55,8 @@ class _FromFiles(Problem):
         if getattr(encoder, "own", None) is None:
             raise UserError(
                 f"problem {self.name}: the vocabulary of 'targets' is a {type(encoder).__name__}, which cannot be "
-                f"stored with the data; use ByteTextEncoder, SubwordTextEncoder or TokenTextEncoder"
+                "stored with the data",
+                "use ByteTextEncoder, SubwordTextEncoder or TokenTextEncoder",
             )
         return {TARGETS: encoder.own}
 

@@ -93,7 +93,8 @@ class _Adapted(TextProblem):
         if own is None:
             raise UserError(
                 f"problem {self.name}: the vocabulary of {feature!r} is a {type(encoder).__name__}, which cannot be "
-                f"stored with the data; use SubwordTextEncoder, TokenTextEncoder or ByteTextEncoder"
+                "stored with the data",
+                "use SubwordTextEncoder, TokenTextEncoder or ByteTextEncoder",
             )
         return own  # type: ignore[no-any-return]
 
@@ -182,8 +183,8 @@ class AdaptedText2Class(_Adapted, Text2Class):
         label = sample.get("label", sample.get(TARGETS))
         if isinstance(label, list | tuple) and len(label) != 1:
             raise UserError(
-                f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one; "
-                f"for several, its example_reading_spec has tf.VarLenFeature(tf.int64) for targets"
+                f"problem {self.name}: a sample has {len(label)} labels, {shown(label)}; a problem of classes has one",
+                "for several, its example_reading_spec has tf.VarLenFeature(tf.int64) for targets",
             )
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)
@@ -199,7 +200,7 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         UserError: no problem of this project is like it.
     """
     if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
-        raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem; derive it from one")
+        raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem", "derive it from one")
     one = theirs()
     theirs._registered_name = name
     if (arrays := adapted_arrays(one)) is not None:
@@ -208,8 +209,8 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         return type(theirs.__name__, (array_kind,), values)
     if not isinstance(one, text_problems.Text2TextProblem):
         raise UserError(
-            f"problem {name!r}: {theirs.__name__} is of no kind that there is here; write it as a "
-            f"problem of this project, see docs/new_problem.md"
+            f"problem {name!r}: {theirs.__name__} is of no kind that there is here",
+            "write it as a problem of this project, see docs/new_problem.md",
         )
     kind: type[_Adapted] = AdaptedText2Text if one.has_inputs else AdaptedText2Self
     if isinstance(one, text_problems.Text2RealProblem) or _has_several_labels(one):

@@ -15,7 +15,7 @@ class _Refusing(type):
     _of_tensor2tensor: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise UserError(f"{described(cls)}; {advice_on(cls)}")
+        raise UserError(f"{described(cls)}", f"{advice_on(cls)}")
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -52,7 +52,7 @@ def own_set(name: str, theirs: Any) -> OwnHParams:
         return theirs
     if not isinstance(theirs, HParams):
         raise UserError(
-            f"hparams set {name!r} returned {type(theirs).__name__}; its function must end with `return hparams`"
+            f"hparams set {name!r} returned {type(theirs).__name__}", "its function must end with `return hparams`"
         )
     if theirs.own_set:
         hparams, lost = _changed_set(theirs)

@@ -228,7 +228,7 @@ _ESTIMATOR = _Partly("tensorflow.estimator", ModeKeys=_MODES)
 
 
 def _not_a_command(*args: Any, **kwargs: Any) -> None:
-    raise UserError("tf.app.run: a plug-in is imported, not run; call it below `if __name__ == '__main__'`")
+    raise UserError("tf.app.run: a plug-in is imported, not run", "call it below `if __name__ == '__main__'`")
 
 
 def _as_text(value: Any, encoding: str = "utf-8") -> str:

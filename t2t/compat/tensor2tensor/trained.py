@@ -55,12 +55,13 @@ class TrainedModel:
         path = _CHECKPOINT.get()
         if not path:
             raise UserError(
-                "infer: the model has no weights; call it in "
-                "`with tf.contrib.eager.restore_variables_on_create(path)`, a run or a checkpoint of Tensor2Tensor"
+                "infer: the model has no weights",
+                "call it in `with tf.contrib.eager.restore_variables_on_create(path)`, a run or a checkpoint of "
+                "Tensor2Tensor",
             )
         if top_beams != 1:
             raise UserError(
-                f"infer: top_beams={top_beams}, and it gives one output; t2t.load(run).translate gives more"
+                f"infer: top_beams={top_beams}, and it gives one output", "t2t.load(run).translate gives more"
             )
         inputs = np.asarray(features["inputs"])
         rows = [strip_ids(row.tolist(), (PAD_ID, EOS_ID)) for row in inputs.reshape(len(inputs), -1)]
@@ -91,7 +92,7 @@ def _imported(path: str, hparams: Any) -> str:
     """Returns the run that a checkpoint of Tensor2Tensor becomes: in a temporary folder, until this process ends."""
     problem = hparams.get("problem")
     if problem is None:
-        raise UserError(f"{path}: its problem is unknown; call create_hparams(..., problem_name=...)")
+        raise UserError(f"{path}: its problem is unknown", "call create_hparams(..., problem_name=...)")
     if path not in _IMPORTED:
         folder = _temporary()
         theirs, vocabulary = folder / "theirs", folder / "vocabulary"

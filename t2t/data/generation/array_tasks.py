@@ -58,14 +58,18 @@ def parse_task(text: str) -> tuple[int, int]:
     found = _FORM.fullmatch(text)
     if not found:
         raise UserError(
-            f"--shard={text}: it must be K/N, the number of this task, counted from 0, and how many tasks there are, "
-            f"such as --shard=0/100"
+            "it must be K/N, the number of this task, counted from 0, and how many tasks there are, such as "
+            "--shard=0/100",
+            option="shard",
+            value=text,
         )
     task, tasks = int(found[1]), int(found[2])
     if task >= tasks:
         raise UserError(
-            f"--shard={text}: there is no such task: {tasks:,} are counted from 0"
-            f"{f' to {tasks - 1:,}' if tasks else ''}; give one of them"
+            f"there is no such task: {tasks:,} are counted from 0{f' to {tasks - 1:,}' if tasks else ''}",
+            "give one of them",
+            option="shard",
+            value=text,
         )
     return task, tasks
 
@@ -172,8 +176,9 @@ def _check_same(asked: DataIdentity, plan: GenerationPlan, partial: Path) -> Non
     """Refuses shards of another generation: a task with other flags must not remove the shards of all others."""
     if differing := describe_differences(asked, plan.identity):
         raise UserError(
-            f"the shards in {partial} are made otherwise than asked ({differing}); give the flags, files and version "
-            f"that they are made with, or delete that folder and make them again with --shard=K/N"
+            f"the shards in {partial} are made otherwise than asked ({differing})",
+            "give the flags, files and version that they are made with, or delete that folder and make them again "
+            "with --shard=K/N",
         )
 
 
@@ -194,8 +199,9 @@ def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int
         plan = read_plan(partial)
         if plan is None:
             raise UserError(
-                f"--merge: there are no shards of {problem.stored.name} in {folder.parent}; make them first, with the "
-                f"same flags and --shard=K/N in place of --merge"
+                f"there are no shards of {problem.stored.name} in {folder.parent}",
+                "make them first, with the same flags and --shard=K/N in place of --merge",
+                option="merge",
             )
         _check_same(identify(problem, tmp_dir, seed), plan, partial)
         return finish(plan, problem, partial, folder)

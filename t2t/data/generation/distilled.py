@@ -41,7 +41,9 @@ def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
             log.info("%s is there already: %s; nothing to do", folder, describe_counts(manifest))
             return manifest
         what = "its data was distilled otherwise" if manifest.distilled else "its data is not distilled"
-    raise UserError(f"{folder} is there already, and {what}; name another --distilled_data_dir, or delete that folder")
+    raise UserError(
+        f"{folder} is there already, and {what}", "name another --distilled_data_dir, or delete that folder"
+    )
 
 
 def write_distilled(

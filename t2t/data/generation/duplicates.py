@@ -107,7 +107,9 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
     own = read_finished(DigestRecord, job.plan, digest_folder(folder, shard))
     common = read_finished(DuplicatesRecord, job.plan, duplicates_folder(folder))
     if key is None or own is None or common is None:
-        raise UserError(f"{folder}: duplicates among the samples have not been looked for; run the same command again")
+        raise UserError(
+            f"{folder}: duplicates among the samples have not been looked for", "run the same command again"
+        )
     first = sum(common.samples[:shard])
     repeated = _map(duplicates_folder(folder), common.repeated)[first : first + own.samples]
     verdicts = _map(digest_folder(folder, shard), own.verdicts)
@@ -121,7 +123,8 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
     if count != own.samples:
         raise UserError(
             f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "
-            f"duplicates were looked for; it must depend on its context alone"
+            "duplicates were looked for",
+            "it must depend on its context alone",
         )
 
 
@@ -314,7 +317,8 @@ class _ShardDigests:
             if record is None:
                 raise UserError(
                     f"{folder}: the digests of shard {shard} of split {TRAIN!r}, which duplicates are found by, are "
-                    f"not written yet; run the same command again"
+                    "not written yet",
+                    "run the same command again",
                 )
             paths.append(path / record.digests.name)
             records.append(record)

@@ -76,7 +76,7 @@ def encode_chunk(
     columns = {}
     for name, spec in features.items():
         if any(name not in example for example in encoded):
-            raise UserError(f"problem {problem.name}: an example lacks feature {name!r}; correct its encode_samples")
+            raise UserError(f"problem {problem.name}: an example lacks feature {name!r}", "correct its encode_samples")
         columns[name] = pack([example[name] for example in encoded], spec, name, problem.name)
     is_aligned = len(encoded) == len(wanted)  # False where a problem's code joins samples
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
@@ -149,7 +149,8 @@ def _check_finite(
         file = f" ({value})" if isinstance(value, Path) else ""
         raise UserError(
             f"problem {problem.name}: {which} of split {split!r}{file} has a value in {name!r} that is not finite "
-            f"(nan or infinite); correct the recording or file that it comes from, or leave the sample out"
+            "(nan or infinite)",
+            "correct the recording or file that it comes from, or leave the sample out",
         )
 
 

@@ -174,8 +174,8 @@ def open_plan(
     encoders = problem.build_encoders(context("vocabulary"))
     if missing := [name for name in text_names(problem) if name not in encoders]:
         raise UserError(
-            f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}; "
-            f"it must return one of {' and '.join(missing)}, too"
+            f"problem {problem.name}: build_encoders returned vocabularies of {', '.join(encoders) or 'nothing'}",
+            f"it must return one of {' and '.join(missing)}, too",
         )
     problem.languages.marks(encoders)  # data without a tag or language that reading it needs would be of no use
     records = save_encoders(partial, encoders)

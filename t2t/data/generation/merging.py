@@ -67,7 +67,7 @@ def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) ->
     if split == TRAIN:
         check_fit(problem, counts)
         if not any(result.examples for result in results):
-            raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}; {counts.cure}")
+            raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}", counts.cure)
 
 
 def _read_results(plan: GenerationPlan, folder: Path) -> dict[str, list[ShardResult]]:
@@ -81,8 +81,9 @@ def _read_results(plan: GenerationPlan, folder: Path) -> dict[str, list[ShardRes
         more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
         raise UserError(
             f"{len(missing):,} of the {len(every):,} shards of {plan.identity.problem} are not made yet: "
-            f"{', '.join(named)}{more}; make them with the same flags and {', '.join(flags)}{more}, or all that are "
-            f"missing here without --shard and --merge"
+            f"{', '.join(named)}{more}",
+            f"make them with the same flags and {', '.join(flags)}{more}, or all that are missing here without "
+            "--shard and --merge",
         )
     return {
         split: [result for shard in every if shard[0] == split and (result := found[shard])] for split in plan.order

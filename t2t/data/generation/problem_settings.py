@@ -142,8 +142,8 @@ def check_matches(
         listed = "; ".join(f"{key}: {difference}" for key, difference in wrong.items())
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
         raise UserError(
-            f"{folder} holds data made otherwise than asked ({listed}{hint}); "
-            f"choose another --data_dir, delete that folder, or ask for what it holds"
+            f"{folder} holds data made otherwise than asked ({listed}{hint})",
+            "choose another --data_dir, delete that folder, or ask for what it holds",
         )
 
 
@@ -188,7 +188,8 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
     if differing:
         raise UserError(
             f"{folder} was made when {', '.join(differing)} held something else; to generate it again, delete that "
-            f"folder or choose another --data_dir; to use the data as it is, do not generate it again"
+            "folder or choose another --data_dir",
+            "to use the data as it is, do not generate it again",
         )
 
 
@@ -211,4 +212,4 @@ def _described(path: Path) -> RawFile:
         return RawFile(path=recorded_path(path), bytes=path.stat().st_size, sha256=sha256_of(path))
     except OSError as error:
         cure = remedy_of(error, "correct its permissions")
-        raise UserError(f"{path}: cannot be read ({error.strerror}); {cure}") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror})", cure) from None

@@ -98,8 +98,9 @@ def check_fit(problem: Problem, counts: SampleCounts, when: str = "", cure: str 
         found = f"{counts.lost:,} of {'the first ' if when else ''}{counts.ids:,} ids are in examples that are dropped"
     if found:
         raise UserError(
-            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {found}"
-            f"{counts.describe()}; {counts.cure}{cure}"
+            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: "
+            f"{found}{counts.describe()}",
+            f"{counts.cure}{cure}",
         )
 
 

@@ -163,8 +163,8 @@ def _dead_workers_as_machine_errors() -> Iterator[None]:
         yield
     except BrokenProcessPool as error:
         raise MachineError(
-            "a process that encodes the data died, most likely for want of memory; free some memory, "
-            "or generate in fewer processes (--num_concurrent_processes)"
+            "a process that encodes the data died, most likely for want of memory",
+            "free some memory, or generate in fewer processes (--num_concurrent_processes)",
         ) from error
 
 

@@ -97,12 +97,16 @@ def check_packing(
     others = [name for name, stored in columns.items() if reader.features[stored].kind != FeatureKind.TOKENS]
     if others:
         raise UserError(
-            f"hparam packed_length={length}: {reader.problem} has features that are no sequences of ids "
-            f"({', '.join(sorted(others))}); set packed_length=0"
+            f"{reader.problem} has features that are no sequences of ids ({', '.join(sorted(others))})",
+            "set packed_length=0",
+            hparam="packed_length",
+            value=length,
         )
     longest = max(longest_of(reader, stored, max_length, resized) for stored in columns.values())
     if longest > length:
         raise UserError(
-            f"hparam packed_length={length}: the longest training example of {reader.problem} has {longest} ids; "
-            f"set packed_length={longest} or higher, or max_length={length}"
+            f"the longest training example of {reader.problem} has {longest} ids",
+            f"set packed_length={longest} or higher, or max_length={length}",
+            hparam="packed_length",
+            value=length,
         )

@@ -157,8 +157,8 @@ class PreprocessedReader(SplitReader):
         for name in _features_of(steps):
             if name not in self.features:
                 raise UserError(
-                    f"preprocessors of {self.problem}: the data has no feature {name!r}; "
-                    f"{did_you_mean(name, self.features)}it has {', '.join(self.features)}"
+                    f"preprocessors of {self.problem}: the data has no feature {name!r}",
+                    f"{did_you_mean(name, self.features)}it has {', '.join(self.features)}",
                 )
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
@@ -190,7 +190,7 @@ class PreprocessedReader(SplitReader):
         column = pack(changed, self.features[feature], feature, self.problem, "preprocessors")
         if not np.array_equal(column.lengths, lengths):
             raise UserError(
-                f"preprocessors of {self.problem}: {steps[-1][1]} has changed lengths; set its changes_lengths = True"
+                f"preprocessors of {self.problem}: {steps[-1][1]} has changed lengths", "set its changes_lengths = True"
             )
         return column.values, lengths
 

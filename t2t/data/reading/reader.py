@@ -129,7 +129,7 @@ class SplitReader:
     def _check_fits(self, part: SplitPart, feature: str, fits: bool) -> None:
         if not fits:
             raise UserError(
-                f"{self.folder / part.offsets[feature].name} does not fit {part.values[feature].name}; {REMEDY}"
+                f"{self.folder / part.offsets[feature].name} does not fit {part.values[feature].name}", f"{REMEDY}"
             )
 
     def _header(self, record: FileRecord) -> NpyHeader:
@@ -139,11 +139,11 @@ class SplitReader:
         except OSError as error:
             raise self._unreadable(path, error) from error
         except Exception as error:  # whatever numpy's parser makes of a damaged header
-            raise UserError(f"{path} is corrupt ({one_line(error)}); {REMEDY}") from error
+            raise UserError(f"{path} is corrupt ({one_line(error)})", f"{REMEDY}") from error
 
     def _unreadable(self, path: Path, error: OSError) -> UserError:
         cure = remedy_of(error, f"correct its permissions, or {REMEDY}")
-        return UserError(f"cannot read {path}: {error.strerror}; {cure}")
+        return UserError(f"cannot read {path}: {error.strerror}", cure)
 
     def _checked(self, record: FileRecord) -> Path:
         """Returns the path of a file after checking that it exists and has the size in the manifest."""
@@ -152,11 +152,11 @@ class SplitReader:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            raise UserError(f"{path} is missing; {REMEDY}") from None
+            raise UserError(f"{path} is missing", f"{REMEDY}") from None
         except OSError as error:
             raise self._unreadable(path, error) from error
         if size != record.bytes:
-            raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {REMEDY}")
+            raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}", f"{REMEDY}")
         return path
 
 
@@ -176,8 +176,8 @@ def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> d
     for stored in columns.values():
         if stored not in reader.features:
             raise UserError(
-                f"feature {stored!r}: the data of {reader.problem} in {reader.folder} has no such feature; "
-                f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}"
+                f"feature {stored!r}: the data of {reader.problem} in {reader.folder} has no such feature",
+                f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}",
             )
     return columns
 

@@ -164,8 +164,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             )
         if state["window"] >= self._order.windows:
             raise UserError(
-                f"state {state} of the training data: {self._reader.folder} has {self._order.windows} windows; "
-                f"continue with the data and the hparams that the run was started with"
+                f"state {state} of the training data: {self._reader.folder} has {self._order.windows} windows",
+                "continue with the data and the hparams that the run was started with",
             )
         self._epoch, self._window, self._batch = (int(state[key]) for key in ("epoch", "window", "batch"))
         self._drawn = int(state.get("drawn", 0))
@@ -281,7 +281,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the fixed shapes, chosen for the first window that has examples within `max_length`."""
         obstacle = obstacle_to_fixed_shapes(self._reader, self._columns, self._max_length, self._preprocessors)
         if obstacle:
-            raise UserError(f"hparam fixed_shapes={count}: {obstacle}; set fixed_shapes=0")
+            raise UserError(f"{obstacle}", "set fixed_shapes=0", hparam="fixed_shapes", value=count)
         windows = (self._window_examples(self._reader_of(0), 0, window) for window in range(self._order.windows))
         lengths = next((lengths for indices, lengths in windows if len(indices)), None)
         if lengths is None:
@@ -320,8 +320,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if shortest > self._curriculum.first or not limited:
             found = f"the shortest has {shortest}" if limited else "it has no sequences of ids"
             raise UserError(
-                f"hparam curriculum_length={self._curriculum.first}: no {self._reader.split} example of "
-                f"{self._reader.problem} is so short ({found}); set it higher, or to 0"
+                f"no {self._reader.split} example of {self._reader.problem} is so short ({found})",
+                "set it higher, or to 0",
+                hparam="curriculum_length",
+                value=self._curriculum.first,
             )
 
     def _all_longest(self) -> Iterator[np.ndarray]:
@@ -343,7 +345,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if longer == count and not self._target_is_class:
             raise UserError(
                 f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "
-                f"{self._reader.problem} are longer; set max_length higher (the longest has {self.longest})"
+                f"{self._reader.problem} are longer",
+                f"set max_length higher (the longest has {self.longest})",
             )
         return longer
 

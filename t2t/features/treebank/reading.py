@@ -99,8 +99,8 @@ def uses_as_known(labels: str, known: Container[str]) -> bool:
 def _no_output(text: str, reason: str) -> UserError:
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
     return UserError(
-        f"tree {shown!r}: {reason}; give a tree in brackets, over as many words as the source has, or its labels, "
-        f"such as S NP NN /NP /S"
+        f"tree {shown!r}: {reason}",
+        "give a tree in brackets, over as many words as the source has, or its labels, such as S NP NN /NP /S",
     )
 
 
@@ -114,6 +114,6 @@ def _count_malformed(found: Malformed, tally: Counter[str], trees: int) -> None:
 def _check(malformed: int, trees: int, last: str) -> None:
     if malformed >= _LEAST and malformed > _BEARABLE * trees:
         raise UserError(
-            f"{malformed} of {trees} trees are malformed{last}; at most {_BEARABLE:.0%} may be: check that the files "
-            f"hold trees in Penn brackets"
+            f"{malformed} of {trees} trees are malformed{last}",
+            f"at most {_BEARABLE:.0%} may be: check that the files hold trees in Penn brackets",
         )

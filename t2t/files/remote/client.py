@@ -63,7 +63,7 @@ class Agent:
                         return message
             except (BrokenPipeError, EOFError) as error:
                 raise MachineError(
-                    "the process that talks to object stores has ended; run the command again"
+                    "the process that talks to object stores has ended", "run the command again"
                 ) from error
 
     def _line(self) -> bytes:
@@ -73,8 +73,8 @@ class Agent:
             if not select.select([file], [], [], max(0.0, until - time.monotonic()))[0]:
                 self.kill()
                 raise MachineError(
-                    f"the object store has not answered for {self._silent_s:g} s; see that it can be reached and run "
-                    f"the same command again"
+                    f"the object store has not answered for {self._silent_s:g} s",
+                    "see that it can be reached and run the same command again",
                 )
             if not (read := os.read(file, 1 << 16)):
                 raise EOFError

@@ -29,20 +29,22 @@ def to_error(kind: str, text: str, address: str = "", **details: Any) -> T2TErro
     if kind == PACKAGE:
         extra = _EXTRAS.get(scheme)
         cure = f"pip install 't2t-keras[{extra}]'" if extra else "install the package that fsspec names"
-        return UserError(f"{address}: {text}; {cure}")
+        return UserError(f"{address}: {text}", cure)
     if kind == NO_BUCKET:
         return UserError(
-            f"{address}: there is no {rest.partition('/')[0]!r} in that store; make it or correct its name"
+            f"{address}: there is no {rest.partition('/')[0]!r} in that store", "make it or correct its name"
         )
     if kind == CREDENTIALS:
-        return MachineError(f"{address}: no credentials for {scheme}:// ({text}); set them as its own tools read them")
+        return MachineError(
+            f"{address}: no credentials for {scheme}:// ({text})", "set them as its own tools read them"
+        )
     if kind == REFUSED:
-        return MachineError(f"{address}: the store refuses it ({text}); get permission there")
+        return MachineError(f"{address}: the store refuses it ({text})", "get permission there")
     if kind == LOST:
         return MachineError(
-            f"{address}: process {text} has taken over, since the renewals of this one had stopped; this one ends and "
-            f"writes nothing more there"
+            f"{address}: process {text} has taken over, since the renewals of this one had stopped",
+            "this one ends and writes nothing more there",
         )
     if kind == UNANSWERED:
-        return MachineError(f"{address}: the store does not answer ({text}); run the same command again when it does")
-    return MachineError(f"{address or 'object store'}: {text}; correct the address, or use another store")
+        return MachineError(f"{address}: the store does not answer ({text})", "run the same command again when it does")
+    return MachineError(f"{address or 'object store'}: {text}", "correct the address, or use another store")

@@ -89,8 +89,9 @@ def _of_heads(
     shared = {0} if kv == found else {*kv.values()}
     if len(shared) > 1 or len(channels) > 1:
         raise UserError(
-            f"{origin} has attentions of {' and '.join(map(str, sorted(channels)))} channels, with num_heads_kv="
-            f"{' and '.join(map(str, sorted(shared)))}; the models here have one number for all; it cannot be imported"
+            f"{origin} has attentions of {' and '.join(map(str, sorted(channels)))} channels, with "
+            f"num_heads_kv={' and '.join(map(str, sorted(shared)))}; the models here have one number for all",
+            "it cannot be imported",
         )
     return shared.pop(), channels.pop()
 
@@ -100,7 +101,8 @@ def _activation(attributes: Attributes, origin: str) -> str:
     if alibi or not 0 <= number < len(_ACTIVATIONS):
         raise UserError(
             f"{origin} has activation={number} and alibi={alibi}; known here are the activations 0 to "
-            f"{len(_ACTIVATIONS) - 1} ({', '.join(_ACTIVATIONS)}), without alibi; it cannot be imported"
+            f"{len(_ACTIVATIONS) - 1} ({', '.join(_ACTIVATIONS)}), without alibi",
+            "it cannot be imported",
         )
     return _ACTIVATIONS[number]
 
@@ -121,7 +123,7 @@ def _positions(tensors: Tensors, attributes: Attributes, attentions: list[str], 
     encoder_LD, decoder_LD = (tensors.take(name) for name in tables)
     of_table = settings_of(one_table(encoder_LD, decoder_LD, origin), most_first=_MOST_FIRST)
     if found and of_table["positions"] != "none":
-        raise UserError(f"{origin} has positions={found['positions']} and a table of them; models here have one kind")
+        raise UserError(f"{origin} has positions={found['positions']} and a table of them", "models here have one kind")
     return found or of_table
 
 
@@ -132,7 +134,9 @@ def _positions_of_attention(
     rotation = {name: attributes.same([f"{path}/{name}" for path in attentions]) for name in _ROTATION}
     if rotation["rotary_dim"] is not None:
         if rotation != _ROTATION:
-            raise UserError(f"{origin} has {rotation}; the models here rotate with {_ROTATION}; it cannot be imported")
+            raise UserError(
+                f"{origin} has {rotation}; the models here rotate with {_ROTATION}", "it cannot be imported"
+            )
         return {"positions": "rotary"}
     if distance is not None:
         buckets = len(tensors.take(f"{attentions[0]}/relative_attention_bias"))
@@ -200,7 +204,7 @@ def _linear(
     sizes = [channels.get(path.rpartition("/")[2], len(kernel)) for path in paths]
     if len(kernel) != sum(sizes):
         raise UserError(
-            f"{name}/weight has {len(kernel)} rows, {sum(sizes)} by the heads that its file names; get it again"
+            f"{name}/weight has {len(kernel)} rows, {sum(sizes)} by the heads that its file names", "get it again"
         )
     cuts = np.cumsum(sizes)[:-1]
     weights = {f"{path}kernel": part.T for path, part in zip(paths, np.split(kernel, cuts), strict=True)}

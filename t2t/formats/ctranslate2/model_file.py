@@ -131,7 +131,7 @@ class Attributes:
         found = {name: self.get(name, default) for name in names}
         if len(set(found.values())) > 1:
             given = ", ".join(f"{name}={value}" for name, value in found.items())
-            raise UserError(f"{self._origin} has {given}; the models here have one value for all")
+            raise UserError(f"{self._origin} has {given}", "the models here have one value for all")
         return next(iter(found.values()))
 
     def of_stacks(self, name: str, default: Any = None) -> Any:
@@ -153,4 +153,4 @@ class Attributes:
         left = [name for name in sorted(self._values) if name not in self._read and not name.endswith(_UNUSED)]
         if left:
             given = ", ".join(f"{name}={self._values[name].item()}" for name in left)
-            raise UserError(f"{self._origin} has {given}, which the models here have not; it cannot be imported")
+            raise UserError(f"{self._origin} has {given}, which the models here have not", "it cannot be imported")

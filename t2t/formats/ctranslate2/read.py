@@ -78,23 +78,24 @@ def _read_model(folder: ModelFolder) -> ModelFile:
     path, content = folder.path / "model.bin", folder.read("model.bin")
     if 0 < (version := int.from_bytes(content[:4], "little")) < VERSIONS[0]:
         raise UserError(
-            f"{path} has version {version} of the format, of an old CTranslate2; versions {VERSIONS[0]} to "
-            f"{VERSIONS[-1]} can be imported: convert the original model again, with a later CTranslate2"
+            f"{path} has version {version} of the format, of an old CTranslate2",
+            f"versions {VERSIONS[0]} to {VERSIONS[-1]} can be imported: convert the original model again, with a "
+            "later CTranslate2",
         )
     try:
         file = parse_model(content)
     except ValueError as error:
-        raise UserError(f"{path}: {one_line(error)}; get the file again") from error
+        raise UserError(f"{path}: {one_line(error)}", "get the file again") from error
     if file.specification != _SPECIFICATION:
         raise UserError(
-            f"{path} holds a {file.specification or 'model of an old version'}; what can be imported is a "
-            f"{_SPECIFICATION}, a Transformer with an encoder and a decoder"
+            f"{path} holds a {file.specification or 'model of an old version'}",
+            f"what can be imported is a {_SPECIFICATION}, a Transformer with an encoder and a decoder",
         )
     rounded = sorted({str(array.dtype) for array in file.tensors.values() if array.dtype.kind == "i"})
     if rounded:
         raise UserError(
-            f"{path}: its weights are rounded to {' and '.join(rounded)}; convert the model again without "
-            f"--quantization, or with --quantization=float32"
+            f"{path}: its weights are rounded to {' and '.join(rounded)}",
+            "convert the model again without --quantization, or with --quantization=float32",
         )
     return file
 
@@ -152,12 +153,12 @@ def read_vocabularies(
     where = str(folder.path)
     if config["add_source_bos"]:
         raise UserError(
-            f"{where}: its inputs begin with a token (add_source_bos); those here do not; it cannot be imported"
+            f"{where}: its inputs begin with a token (add_source_bos); those here do not", "it cannot be imported"
         )
     if not starts_with_zeros and start not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: its decoder begins with {start!r}, which is none of its {len(tokens[TARGETS])} target tokens; "
-            f"get it again"
+            f"{where}: its decoder begins with {start!r}, which is none of its {len(tokens[TARGETS])} target tokens",
+            "get it again",
         )
     adds_end = bool(config["add_source_eos"])
     # A start token that also occurs in outputs cannot become padding; other start tokens do.
@@ -182,7 +183,7 @@ def read_vocabularies(
     target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)
     if eos not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens; get it again"
+            f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens", "get it again"
         )
     source = target
     if tokens[INPUTS] != tokens[TARGETS]:
@@ -202,7 +203,8 @@ def _check_languages(tokens: Sequence[str], where: str) -> None:
     if codes:
         raise UserError(
             f"{where}: its tokens include language codes, such as {codes[0][0]!r}, as those of NLLB, M2M-100 and "
-            f"mBART-50, and its files do not say where texts have them; import the original with --from=huggingface"
+            "mBART-50, and its files do not say where texts have them",
+            "import the original with --from=huggingface",
         )
 
 
@@ -220,8 +222,10 @@ def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:
     both = {INPUTS: _read_list(folder, "source"), TARGETS: _read_list(folder, "target")}
     if not all(both.values()):
         raise UserError(
-            f"--model_dir={folder.path}: no shared_vocabulary.json there, nor source_vocabulary.json and "
-            f"target_vocabulary.json; copy all files of the model"
+            "no shared_vocabulary.json there, nor source_vocabulary.json and target_vocabulary.json",
+            "copy all files of the model",
+            option="model_dir",
+            value=folder.path,
         )
     return both
 
@@ -232,7 +236,7 @@ def _read_list(folder: ModelFolder, name: str) -> list[str]:
     if folder.has(file):
         tokens = folder.read_json(file, list)
         if not all(isinstance(token, str) for token in tokens):
-            raise UserError(f"{folder.path / file}: a token in it is no text; get it again")
+            raise UserError(f"{folder.path / file}: a token in it is no text", "get it again")
         return tokens
     file = f"{name}_vocabulary.txt"
     if not folder.has(file):

@@ -38,7 +38,12 @@ class CTranslate2Export(Export):
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
         if found := model_complaints(translator.model):
-            raise UserError(f"--format=ctranslate2: it cannot hold this model: {'; '.join(found)}; use saved_model")
+            raise UserError(
+                f"it cannot hold this model: {'; '.join(found)}",
+                "use saved_model",
+                option="format",
+                value="ctranslate2",
+            )
         self._inputs = max_sequence_ids(translator.model, translator.hparams)
         self._longest = self._inputs + translator.hparams.extra_length
         self._tokens = TokenLists.of_encoders(
@@ -87,10 +92,10 @@ class CTranslate2Export(Export):
         }
         for text in texts:
             if readers[INPUTS].encode(text) != encoders[INPUTS].encode(text):
-                raise ParityError(f"{text[:80]!r} has other ids than in the run; the export is not kept")
+                raise ParityError(f"{text[:80]!r} has other ids than in the run", "the export is not kept")
         for ids in make_outputs(self.translator, len(texts)):
             if readers[TARGETS].decode(ids) != encoders[TARGETS].decode(ids):
-                raise ParityError(f"the ids {ids} are another text than in the run; the export is not kept")
+                raise ParityError(f"the ids {ids} are another text than in the run", "the export is not kept")
 
     def _engine(self, folder: Path) -> CTranslate2Engine:
         most_tokens, start = self.translator.model.longest_sequence, self._marks.output_start

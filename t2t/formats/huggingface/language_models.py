@@ -114,14 +114,17 @@ def _target_start(folder: ModelFolder, vocabulary: LanguageVocabulary, problem: 
     if languages.target == NONE:
         if not problem.target_language:
             raise UserError(
-                f"--model_dir={folder.path}: the model begins outputs with the code of their language, and its files "
-                f"name none; name it with --target_language, such as {sorted(languages.ids)[0]}"
+                "the model begins outputs with the code of their language, and its files name none",
+                f"name it with --target_language, such as {sorted(languages.ids)[0]}",
+                option="model_dir",
+                value=folder.path,
             )
         return languages.find(problem.target_language, f"--target_language={problem.target_language}")
     if (start := folder.config.need("decoder_start_token_id")) != vocabulary.order[EOS_ID]:
         raise UserError(
-            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and eos_token_id="
-            f"{vocabulary.order[EOS_ID]}; such a model begins with end of sequence, and another cannot be imported"
+            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and "
+            f"eos_token_id={vocabulary.order[EOS_ID]}",
+            "such a model begins with end of sequence, and another cannot be imported",
         )
     return EOS_ID
 
@@ -183,7 +186,10 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> LanguageVocabulary:
     codes = _codes(folder, files, len(table))
     if not codes:
         raise UserError(
-            f"--model_dir={folder.path}: none of {NAMES} lists codes of languages; copy all files of the model"
+            f"none of {NAMES} lists codes of languages",
+            "copy all files of the model",
+            option="model_dir",
+            value=folder.path,
         )
     files.check_added({*table, *codes, _MASK}, "its pieces or codes of languages", _tokens_of_table(files, len(table)))
     pieces = _all_pieces(folder, files, table, codes, rows)
@@ -193,9 +199,10 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> LanguageVocabulary:
         ["</s>"],
     ):
         raise UserError(
-            f"{folder.path / 'config.json'} has vocab_size={size}, pad_token_id={pad} and "
-            f"eos_token_id={eos}; the table of the model has {rows} rows, and its tokenizer <pad> at "
-            f"{pieces.index('<pad>')} and </s> at {pieces.index('</s>')}; copy the files of one model"
+            f"{folder.path / 'config.json'} has vocab_size={size}, pad_token_id={pad} and eos_token_id={eos}; the "
+            f"table of the model has {rows} rows, and its tokenizer <pad> at {pieces.index('<pad>')} and </s> at "
+            f"{pieces.index('</s>')}",
+            "copy the files of one model",
         )
     order = our_order(rows, pad, eos, pieces.index("<unk>"))
     ours = {int(foreign): number for number, foreign in enumerate(order)}
@@ -214,12 +221,12 @@ def _pieces(folder: ModelFolder, model: bytes) -> list[str]:
         own = pieces_of_model(model)[0]
         if sorted(own[:_OF_SENTENCEPIECE]) != ["</s>", "<s>", "<unk>"]:
             raise UserError(
-                f"{folder.path / SENTENCEPIECE} begins with {own[:_OF_SENTENCEPIECE]}; that of mBART and NLLB begins "
-                f"with <unk>, <s> and </s>, and another cannot be imported"
+                f"{folder.path / SENTENCEPIECE} begins with {own[:_OF_SENTENCEPIECE]}",
+                "that of mBART and NLLB begins with <unk>, <s> and </s>, and another cannot be imported",
             )
         pieces = [*_FIRST, *own[_OF_SENTENCEPIECE:]]
     if missing := [piece for piece in _FIRST if piece not in pieces]:
-        raise UserError(f"{folder.path}: its tokenizer has no {', '.join(missing)}; copy all files of the model")
+        raise UserError(f"{folder.path}: its tokenizer has no {', '.join(missing)}", "copy all files of the model")
     return pieces
 
 
@@ -257,7 +264,8 @@ def _all_pieces(
         listed = ", ".join(f"{piece} at {codes[piece]}" for piece in wrong[:3]) or "two languages with one id"
         raise UserError(
             f"{folder.path}: the tokenizer has {listed}; codes have ids of their own from {len(table)}, behind the "
-            f"pieces, to {rows - 1}, the last row of the model; copy the files of one model"
+            f"pieces, to {rows - 1}, the last row of the model",
+            "copy the files of one model",
         )
     by_id = {number: piece for piece, number in codes.items()}
     masks = [token_id for piece, token_id in files.added_tokens() if piece == _MASK and type(token_id) is int]
@@ -276,8 +284,9 @@ def _code_positions(folder: ModelFolder, settings: Mapping[str, Any]) -> tuple[s
     kind = next((kind for kind in _CODE_POSITIONS if name in (f"{kind}Tokenizer", f"{kind}TokenizerFast", kind)), None)
     if kind is None:
         raise UserError(
-            f"{folder.path / SETTINGS} has tokenizer_class={name!r}; tokenizers that can be imported with this model "
-            f"are {', '.join(f'{kind}Tokenizer' for kind in _CODE_POSITIONS)}"
+            f"{folder.path / SETTINGS} has tokenizer_class={name!r}",
+            "tokenizers that can be imported with this model are "
+            f"{', '.join(f'{kind}Tokenizer' for kind in _CODE_POSITIONS)}",
         )
     source, target = _CODE_POSITIONS[kind]
     return END if kind == "Nllb" and settings.get("legacy_behaviour") else source, target

@@ -119,8 +119,8 @@ def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
     is_own = start == size - 1 and hparams.shared_embedding
     if not (start == pad or is_own) or start == eos:
         raise UserError(
-            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and pad_token_id={pad}; the decoder "
-            f"here begins with padding, or with an id after all others"
+            f"{folder.path / 'config.json'} has decoder_start_token_id={start} and pad_token_id={pad}",
+            "the decoder here begins with padding, or with an id after all others",
         )
     return start
 
@@ -131,8 +131,9 @@ def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vo
     size, pad, eos = (folder.config.need(setting_) for setting_ in (setting, "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
         raise UserError(
-            f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}; get both again, or if the "
-            f"model has rows of added tokens, remove them with resize_token_embeddings({len(pieces)}) of transformers"
+            f"{folder.path}: {name} has {len(pieces)} ids, config.json {setting}={size}",
+            "get both again, or if the model has rows of added tokens, remove them with "
+            f"resize_token_embeddings({len(pieces)}) of transformers",
         )
     wrong = [f"{what} is {number}" for what, number in (("pad", pad), ("eos", eos)) if not 0 <= number < size]
     if wrong or "<unk>" not in pieces:
@@ -164,7 +165,8 @@ def _weights(
         if len(tensors.take(name)) != len(order) + extra or len(bias_V) != len(target) + extra:
             raise UserError(
                 f"the model has {len(tensors.take(name))} tokens in {name} and {len(bias_V)} biases; the vocabularies "
-                f"have {len(order) + extra} ids, and {len(target) + extra} of targets; get all files again"
+                f"have {len(order) + extra} ids, and {len(target) + extra} of targets",
+                "get all files again",
             )
     _check_start(start, target[0], tensors.take(target_name)[start], bias_V[start])
     weights = {f"{path}/table": tensors.take(name)[order] for path, (name, order) in tables.items()}
@@ -180,13 +182,13 @@ def _check_start(start: int, pad: int, vector_D: np.ndarray, bias: float) -> Non
     if np.any(vector_D):
         what = "padding" if start == pad else f"id {start}"
         raise UserError(
-            f"the model's vector of {what} is not zero, and its decoder begins with it; the decoder here begins with "
-            f"zeros, so it cannot be imported"
+            f"the model's vector of {what} is not zero, and its decoder begins with it",
+            "the decoder here begins with zeros, so it cannot be imported",
         )
     if start != pad and bias > NEVER / 2:
         raise UserError(
-            f"the decoder begins with id {start}, which may be written as well (its bias is {bias:g}); the "
-            f"models here have no such id, so it cannot be imported"
+            f"the decoder begins with id {start}, which may be written as well (its bias is {bias:g})",
+            "the models here have no such id, so it cannot be imported",
         )
 
 

@@ -28,12 +28,14 @@ def read(request: ImportRequest) -> ForeignRun:
     model_type = folder.config.get("model_type")
     if not isinstance(model_type, str) or model_type not in MODEL_TYPES:
         raise UserError(
-            f"--model_dir={folder.path}: config.json has model_type={model_type!r}; models that can be imported are "
-            f"{', '.join(MODEL_TYPES)}"
+            f"config.json has model_type={model_type!r}",
+            f"models that can be imported are {', '.join(MODEL_TYPES)}",
+            option="model_dir",
+            value=folder.path,
         )
     asked = [f"--{name}" for name in LANGUAGES if request.problem.options.changed().get(name)]
     if model_type not in _WITH_LANGUAGES and asked:
         raise UserError(
-            f"{', '.join(asked)}: a model of model_type={model_type!r} has no codes of languages; leave that out"
+            f"{', '.join(asked)}: a model of model_type={model_type!r} has no codes of languages", "leave that out"
         )
     return MODEL_TYPES[model_type](folder, request)

@@ -115,7 +115,8 @@ def _encoders(folder: ModelFolder, rows: int) -> dict[str, TextEncoder]:
     if len(pieces) != rows or pieces[UNK_ID : UNK_ID + 1] != ["<unk>"]:
         raise UserError(
             f"{folder.path}: the table has {rows} rows, vocab.json {len(pieces)} ids, of which {UNK_ID} is "
-            f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>; get both again"
+            f"{pieces[UNK_ID : UNK_ID + 1]}; there must be as many, and {UNK_ID} be <unk>",
+            "get both again",
         )
     TokenizerFiles(folder).check_added(pieces, "in vocab.json")
     return marian_encoders(folder, pieces, pieces)
@@ -126,16 +127,16 @@ def _pieces(folder: ModelFolder, rows: int) -> list[str]:
     pieces, reserved = pieces_of_model(folder.read("spiece.model"))
     if reserved != (PAD_ID, EOS_ID, UNK_ID):
         raise UserError(
-            f"{folder.path / 'spiece.model'} has padding, end of sequence and unknown at {reserved}; T5's have them at "
-            f"{(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported"
+            f"{folder.path / 'spiece.model'} has padding, end of sequence and unknown at {reserved}",
+            f"T5's have them at {(PAD_ID, EOS_ID, UNK_ID)}, and other models cannot be imported",
         )
     files = TokenizerFiles(folder)
     pieces += [f"<extra_id_{n}>" for n in reversed(range(files.extra_ids(_EXTRA_IDS)))]
     files.check_added(pieces, "pieces of spiece.model or its sentinels")
     if len(pieces) > rows:
         raise UserError(
-            f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces; copy "
-            f"the files of one model, tokenizer_config.json included"
+            f"{folder.path}: the table has {rows} rows, and spiece.model with its sentinels {len(pieces)} pieces",
+            "copy the files of one model, tokenizer_config.json included",
         )
     return [*pieces, *(f"<row {n}>" for n in range(len(pieces), rows))]
 

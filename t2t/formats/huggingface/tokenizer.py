@@ -40,8 +40,8 @@ class TokenizerFiles:
         count = self.settings.get("extra_ids")
         if count is not None and (type(count) is not int or count < 0):
             raise UserError(
-                f"{self._folder.path / SETTINGS} has extra_ids={count!r}; it must be a whole number of at least 0; get "
-                f"it again"
+                f"{self._folder.path / SETTINGS} has extra_ids={count!r}; it must be a whole number of at least 0",
+                "get it again",
             )
         return default if count is None else count
 
@@ -80,8 +80,8 @@ class TokenizerFiles:
         if unknown := [repr(token) for token in dict.fromkeys(listed) if token not in known]:
             raise UserError(
                 f"{self._folder.path}: its tokenizer adds tokens that are not {described}: "
-                f"{first_few(unknown, ', ')}; texts here have no other tokens; if no text needs them, import a copy of "
-                f"the folder whose {NAMES} do not list them"
+                f"{first_few(unknown, ', ')}; texts here have no other tokens",
+                f"if no text needs them, import a copy of the folder whose {NAMES} do not list them",
             )
 
     def _read(self, name: str) -> dict[str, Any]:

@@ -77,7 +77,10 @@ class HuggingFaceExport(Export):
             others = ["saved_model", *([] if conversion.model_complaints(model) else ["ctranslate2"])]
             others += [] if model.mask_predicts else ["onnx"]
             raise UserError(
-                f"--format=huggingface: transformers has no such model: {'; '.join(found)}; use {' or '.join(others)}"
+                f"transformers has no such model: {'; '.join(found)}",
+                f"use {' or '.join(others)}",
+                option="format",
+                value="huggingface",
             )
 
     def write(self, folder: Path) -> None:
@@ -161,11 +164,11 @@ class HuggingFaceExport(Export):
         )
         if done.returncode:
             said = one_line(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")
-            raise ParityError(f"transformers fails where the run answers ({said[:300]}); the export is not kept")
+            raise ParityError(f"transformers fails where the run answers ({said[:300]})", "the export is not kept")
         found = json.loads(answers.read_text(encoding="utf-8"))
         answers.unlink()
         if found["loading"]:
-            raise ParityError(f"transformers does not load all of it: {found['loading']}; the export is not kept")
+            raise ParityError(f"transformers does not load all of it: {found['loading']}", "the export is not kept")
         return found
 
     def front_matter(self) -> str:

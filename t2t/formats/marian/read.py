@@ -77,7 +77,7 @@ def read(request: ImportRequest) -> ForeignRun:
     hparams = _hparams(files)
     tensors = Tensors({n: a for n, a in files.archive.items() if n != SETTINGS}, str(files.path / files.model))
     if rounded := [name for name, array in files.archive.items() if name != SETTINGS and array.dtype.kind != "f"]:
-        raise UserError(f"{files.path / files.model}: {rounded[0]} is no float; give the model before quantization")
+        raise UserError(f"{files.path / files.model}: {rounded[0]} is no float", "give the model before quantization")
     names = table_names(hparams.shared_embedding)
     sizes = [len(tensors.take(names[which])) for which in ("source_embedding", "target_embedding")]
     files_of = files.vocabularies()
@@ -180,8 +180,9 @@ def _check_version(files: MarianFolder) -> None:
     numbers = re.match(r"v?(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < _NORMS_KEYS:
         raise UserError(
-            f"{files.path / files.model}: it has norms before sub-layers and is of version {version}; before 1.11 "
-            f"Marian did not norm keys and values of self-attention, as the models here do, so it cannot be imported"
+            f"{files.path / files.model}: it has norms before sub-layers and is of version {version}",
+            "before 1.11 Marian did not norm keys and values of self-attention, as the models here do, so it cannot "
+            "be imported",
         )
 
 
@@ -245,7 +246,7 @@ class MarianFolder(ModelFolder):
         self._decoder_yml = "decoder.yml" if "decoder.yml" in names else names[0] if len(names) == 1 else ""
         self.model = self._find("models", sorted(path.name for path in folder.glob("*.npz")), 1)[0]
         if not self.model.endswith(".npz"):
-            raise UserError(f"{folder / self.model}: models that can be imported are .npz; convert it to one")
+            raise UserError(f"{folder / self.model}: models that can be imported are .npz", "convert it to one")
 
     @functools.cached_property
     def decoder(self) -> Mapping[str, Any]:
@@ -259,13 +260,13 @@ class MarianFolder(ModelFolder):
         try:
             return _arrays(content)
         except Exception as error:  # damage raises many kinds
-            raise UserError(f"{self.path / self.model}: it is damaged ({one_line(error)}); get it again") from error
+            raise UserError(f"{self.path / self.model}: it is damaged ({one_line(error)})", "get it again") from error
 
     @functools.cached_property
     def settings(self) -> Settings:
         """Settings of the network."""
         if SETTINGS not in self.archive:
-            raise UserError(f"{self.path / self.model} has no {SETTINGS}, which describes its network; get it again")
+            raise UserError(f"{self.path / self.model} has no {SETTINGS}, which describes its network", "get it again")
         found = self._parse(f"{self.model} ({SETTINGS})", self.archive[SETTINGS].tobytes().rstrip(b"\0"))
         return Settings(found, self.path / self.model)
 
@@ -280,11 +281,13 @@ class MarianFolder(ModelFolder):
         if isinstance(listed, list) and len(listed) == count and all(isinstance(name, str) for name in listed):
             return [name.rpartition("/")[2] for name in listed]
         if listed:
-            raise UserError(f"{self.path / self._decoder_yml}: {what} are {listed}; a translator has {count}")
+            raise UserError(f"{self.path / self._decoder_yml}: {what} are {listed}", f"a translator has {count}")
         if len(found) != 1:
             raise UserError(
-                f"--model_dir={self.path}: of {', '.join(found) or 'no files'} it is not clear which are the {what}; "
-                f"name {count} in a decoder.yml there, as Marian writes it next to a model"
+                f"of {', '.join(found) or 'no files'} it is not clear which are the {what}",
+                f"name {count} in a decoder.yml there, as Marian writes it next to a model",
+                option="model_dir",
+                value=self.path,
             )
         return found * count
 
@@ -292,7 +295,7 @@ class MarianFolder(ModelFolder):
         try:
             return parse_settings(content.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{self.path / name}: {one_line(error)}; get it again") from error
+            raise UserError(f"{self.path / name}: {one_line(error)}", "get it again") from error
 
 
 def _arrays(content: bytes) -> Arrays:
@@ -333,7 +336,7 @@ def read_vocabulary(files: MarianFolder, name: str, side: str, rows: int) -> Mar
         UserError: it is damaged, of an unsupported kind, or has more words than the table has rows.
     """
     if name.endswith((".fsv", ".fm")):
-        raise UserError(f"{files.path / name}: it is a factored vocabulary; the models here have one id a word")
+        raise UserError(f"{files.path / name}: it is a factored vocabulary", "the models here have one id a word")
     if name.endswith(".spm"):
         model = files.read(name)
         pieces, (pad, eos, unknown) = pieces_of_model(model)
@@ -355,9 +358,9 @@ def _pieces_of_yaml(files: MarianFolder, name: str) -> list[str]:
     try:
         ids = parse_vocabulary(files.read_text(name))
     except (ValueError, AttributeError, RecursionError) as error:
-        raise UserError(f"{files.path / name}: {one_line(error)}; get it again") from error
+        raise UserError(f"{files.path / name}: {one_line(error)}", "get it again") from error
     if len(set(ids.values())) < len(ids) or max(ids.values(), default=0) > 2 * len(ids):
-        raise UserError(f"{files.path / name}: its {len(ids)} words do not have an id each; get it again")
+        raise UserError(f"{files.path / name}: its {len(ids)} words do not have an id each", "get it again")
     pieces = [_name(number) for number in range(max(ids.values(), default=-1) + 1)]
     for word, number in ids.items():
         pieces[number] = word
@@ -373,7 +376,7 @@ def _special_ids(files: MarianFolder, name: str, pieces: Sequence[str]) -> tuple
         elif end in pieces:
             ids.append(pieces.index(end))
         else:
-            raise UserError(f"{files.path / name} has no {end}; get it again")
+            raise UserError(f"{files.path / name} has no {end}", "get it again")
     return ids[0], ids[1], ids[2]
 
 
@@ -382,7 +385,7 @@ def _ordered(
 ) -> tuple[list[str], np.ndarray]:
     """Returns the pieces by our ids, and Marian's id of each; rows without a word get a made-up name."""
     if len(pieces) > rows:
-        raise UserError(f"{files.path / name} has {len(pieces)} words, the table {rows} rows; give one model's files")
+        raise UserError(f"{files.path / name} has {len(pieces)} words, the table {rows} rows", "give one model's files")
     pad, eos, unknown = special
     named = [*pieces, *map(_name, range(len(pieces), rows))]
     if pad < 0:

@@ -52,7 +52,12 @@ class MarianExport(Export):
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
         if found := complaints(translator.model, translator.problem.encoders) + self.language_complaints():
-            raise UserError(f"--format=marian: it cannot hold this model: {'; '.join(found)}; use ctranslate2 or onnx")
+            raise UserError(
+                f"it cannot hold this model: {'; '.join(found)}",
+                "use ctranslate2 or onnx",
+                option="format",
+                value="marian",
+            )
 
     def write(self, folder: Path) -> None:
         """See the base class."""

@@ -117,7 +117,8 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
     if distance < 0 or (distance and adds_positions):
         raise UserError(
             f"{path} has position_encoding={adds_positions} and max_relative_positions={distance}; known here are "
-            f"added positions, or relative ones (a distance above 0); it cannot be imported"
+            "added positions, or relative ones (a distance above 0)",
+            "it cannot be imported",
         )
     return ForeignModel(
         names=OPENNMT_PY,
@@ -143,15 +144,15 @@ def _parts(path: Path, content: bytes) -> dict[str, dict[str, Any]]:
         state = parse_pytorch_values(content)
     except ValueError as error:
         cure = "save it by OpenNMT-py 3, whose vocabularies are lists" if "torchtext" in str(error) else "get it again"
-        raise UserError(f"{path}: {one_line(error)}; {cure}") from error
+        raise UserError(f"{path}: {one_line(error)}", cure) from error
     missing = [name for name in _PARTS if not (isinstance(state, dict) and isinstance(state.get(name), dict))]
     if missing:
         raise UserError(
-            f"{path}: it has no {', '.join(missing)}, as files of OpenNMT-py with weights have; name such a file"
+            f"{path}: it has no {', '.join(missing)}, as files of OpenNMT-py with weights have", "name such a file"
         )
     tensors = {**state["model"], **state["generator"]}
     if wrong := [name for name, value in tensors.items() if not isinstance(value, np.ndarray)]:
-        raise UserError(f"{path}: {wrong[0]} is no tensor; get it again")
+        raise UserError(f"{path}: {wrong[0]} is no tensor", "get it again")
     return state
 
 
@@ -163,9 +164,9 @@ def _generator_name(name: str) -> str:
 def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
     for side in ("src", "tgt"):
         if not isinstance(vocab.get(side), list) or not all(isinstance(token, str) for token in vocab[side]):
-            raise UserError(f"{path}: its vocabulary of {side} is no list of tokens; save it by OpenNMT-py 3")
+            raise UserError(f"{path}: its vocabulary of {side} is no list of tokens", "save it by OpenNMT-py 3")
     if vocab.get("src_feats"):
-        raise UserError(f"{path}: its inputs have features besides words (src_feats); it cannot be imported")
+        raise UserError(f"{path}: its inputs have features besides words (src_feats)", "it cannot be imported")
     return {side: vocab[side] for side in ("src", "tgt")}
 
 
@@ -261,7 +262,7 @@ def _common(model: Mapping[str, Any]) -> dict[str, Any]:
 def _eole_tokens(folder: ModelFolder, vocab: Mapping[str, Any], side: str) -> list[str]:
     tokens = vocab.get(side)
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise UserError(f"{folder.path / 'vocab.json'}: its {side} is no list of tokens; get it again")
+        raise UserError(f"{folder.path / 'vocab.json'}: its {side} is no list of tokens", "get it again")
     return tokens
 
 
@@ -269,7 +270,9 @@ def _read_arrays(folder: ModelFolder) -> Arrays:
     """Returns the tensors of all shards."""
     names = sorted(path.name for path in folder.path.glob("model.*safetensors"))
     if not names:
-        raise UserError(f"--model_dir={folder.path}: no model.00.safetensors there; copy all files of the model")
+        raise UserError(
+            "no model.00.safetensors there", "copy all files of the model", option="model_dir", value=folder.path
+        )
     arrays: Arrays = {}
     for name in names:
         arrays |= folder.parse(name, parse_arrays)

@@ -70,8 +70,10 @@ def _read_model(request: ImportRequest) -> ForeignModel:
     files = sorted(folder.path.glob("*.pt"))
     if len(files) != 1:
         raise UserError(
-            f"--model_dir={folder.path}: {len(files)} files *.pt there and no config.json; name a folder with one "
-            f"model of OpenNMT-py, <name>_step_<n>.pt, or with one of Eole"
+            f"{len(files)} files *.pt there and no config.json",
+            "name a folder with one model of OpenNMT-py, <name>_step_<n>.pt, or with one of Eole",
+            option="model_dir",
+            value=folder.path,
         )
     return read_file(folder, files[0].name)
 
@@ -83,7 +85,8 @@ def _vocabularies(model: ForeignModel) -> tuple[ForeignVocabulary, ForeignVocabu
     if start not in tokens["tgt"] or start in (eos, unknown) or eos not in tokens["tgt"]:
         raise UserError(
             f"{model.origin}: its decoder begins with {start!r} and its outputs end with {eos!r}; both must be target "
-            f"tokens, and two of them; it cannot be imported"
+            "tokens, and two of them",
+            "it cannot be imported",
         )
     target = ForeignVocabulary.of(tokens["tgt"], start, eos, unknown, model.origin)
     if tokens["src"] == tokens["tgt"]:
@@ -181,5 +184,5 @@ def _layer(model: ForeignModel, tensors: Tensors, hparams: TransformerHParams, s
         weights |= {f"{path}/self_attention/relative_positions/{kind}": table for kind in ("keys", "values")}
     scalar = f"{name}.{_SCALAR}"
     if scalar in tensors and not np.array_equal(tensors.take(scalar).reshape(-1), [1]):
-        raise UserError(f"{model.origin}: {scalar} is not 1; layers here are not scaled; it cannot be imported")
+        raise UserError(f"{model.origin}: {scalar} is not 1; layers here are not scaled", "it cannot be imported")
     return weights

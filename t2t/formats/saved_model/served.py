@@ -185,8 +185,8 @@ def _labels_of(problem: Problem) -> TreeLabels:
     constraint = problem.constraint("")
     if not isinstance(constraint, TreeConstraint):
         raise UserError(
-            f"a graph of {problem.name}: its outputs are kept to constraints that only Python can make; train the run "
-            f"with constrain_output=false, or decode it with t2t-decoder"
+            f"a graph of {problem.name}: its outputs are kept to constraints that only Python can make",
+            "train the run with constrain_output=false, or decode it with t2t-decoder",
         )
     return constraint.labels
 

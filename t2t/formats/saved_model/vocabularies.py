@@ -261,7 +261,7 @@ class GraphSubword(GraphVocabulary):
     def __init__(self, encoder: SubwordEncoder):
         self._pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
         if any(NUL in piece for piece in self._pieces):
-            raise UserError("subword vocabulary: a piece holds a NUL character, which no text does; correct the file")
+            raise UserError("subword vocabulary: a piece holds a NUL character, which no text does", "correct the file")
         ids = {piece: token_id for token_id, piece in enumerate(self._pieces) if piece}
         self._ids = table(list(ids), list(ids.values()), _NO_PIECE, tf.int32)
         self._lengths = [len(piece) for piece in self._pieces]
@@ -393,8 +393,10 @@ def graph_vocabulary(encoder: TextEncoder) -> GraphVocabulary:
     """
     if encoder.kind not in VOCABULARIES:
         raise UserError(
-            f"--format=saved_model: a vocabulary of kind {encoder.kind} has no TensorFlow operations, and a SavedModel "
-            f"reads text; export with --format=ctranslate2 or onnx, or serve the run with t2t-server"
+            f"a vocabulary of kind {encoder.kind} has no TensorFlow operations, and a SavedModel reads text",
+            "export with --format=ctranslate2 or onnx, or serve the run with t2t-server",
+            option="format",
+            value="saved_model",
         )
     with tf.device("CPU"):
         return VOCABULARIES[encoder.kind](encoder)

@@ -54,12 +54,17 @@ class SavedModelExport(Export):
         settings, self._hparams = translator.settings(job.n_best)
         if translator.model.spec.targets.kind not in (FeatureKind.TOKENS, FeatureKind.LABEL):
             raise UserError(
-                f"--format=saved_model: the targets of {translator.problem.name} are "
-                f"{translator.model.spec.targets.kind}; it serves text and classes"
+                f"the targets of {translator.problem.name} are {translator.model.spec.targets.kind}",
+                "it serves text and classes",
+                option="format",
+                value="saved_model",
             )
         if translator.model.autoregressive and settings.method == "sample":
             raise UserError(
-                "--decode_method=sample: an export searches, so that it can be held against the run; use beam"
+                "an export searches, so that it can be held against the run",
+                "use beam",
+                option="decode_method",
+                value="sample",
             )
 
     def write(self, folder: Path) -> None:
@@ -159,7 +164,7 @@ def prove_signatures(
         SCORE: lambda signature: _compare_scored(translator, signature, trial),
     }
     if unknown := signatures.keys() - provers.keys():
-        raise ParityError(f"{min(unknown)}: nothing compares this signature with the run; the export is not kept")
+        raise ParityError(f"{min(unknown)}: nothing compares this signature with the run", "the export is not kept")
     return {name: provers[name](signature).demand(name, promise) for name, signature in signatures.items()}
 
 
@@ -180,8 +185,8 @@ def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Par
     texts = [text for row, text in zip(trial.rows, trial.texts or (), strict=True) if len(row) < longest]
     if not texts:
         raise UserError(
-            f"{SCORE}: every text has more than {longest - 1} ids, so none has a probability to compare; give shorter "
-            f"lines with --parity_file"
+            f"{SCORE}: every text has more than {longest - 1} ids, so none has a probability to compare",
+            "give shorter lines with --parity_file",
         )
     found: list[float] = []
     for start in range(0, len(texts), BATCH):
@@ -244,5 +249,5 @@ def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Out
     (name,) = signature.structured_input_signature[1]
     outputs = {key: value.numpy() for key, value in signature(**{name: given}).items()}
     if unknown := outputs.keys() - compared:
-        raise ParityError(f"output {min(unknown)}: nothing compares it with the run; the export is not kept")
+        raise ParityError(f"output {min(unknown)}: nothing compares it with the run", "the export is not kept")
     return outputs

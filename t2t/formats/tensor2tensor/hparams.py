@@ -93,15 +93,16 @@ def _check_network(values: Mapping[str, Any]) -> None:
     if str(kind := values.get("self_attention_type")).endswith("relative_v2"):
         raise UserError(
             f"self_attention_type={kind!r}: its heads have a table of positions each, without values, and nothing "
-            f"beyond max_relative_position; positions=relative here is dot_product_relative, so the weights cannot be "
-            f"imported; train it here with that"
+            "beyond max_relative_position; positions=relative here is dot_product_relative, so the weights cannot be "
+            "imported",
+            "train it here with that",
         )
     if missing := [name for name in _NEEDED if name not in values]:
-        raise UserError(f"it lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
+        raise UserError(f"it lacks {', '.join(missing)}", "it is not of a Transformer of Tensor2Tensor")
     if wrong := unknown_values(values, _UNDERSTOOD):
         raise UserError(
-            f"it describes another network than the Transformer here: {'; '.join(wrong)}; "
-            f"only plain Transformers can be imported"
+            f"it describes another network than the Transformer here: {'; '.join(wrong)}",
+            "only plain Transformers can be imported",
         )
 
 
@@ -125,8 +126,9 @@ def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
         return {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
     if added == "timing":
         raise UserError(
-            "self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one "
-            "kind of positions; relative ones can be imported with pos='none' or null"
+            "self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one kind of "
+            "positions",
+            "relative ones can be imported with pos='none' or null",
         )
     return {"positions": "relative", "max_relative_position": values.get("max_relative_position", 0)}
 
@@ -136,8 +138,8 @@ def _norm_position(values: Mapping[str, Any]) -> str:
     order = values.get("layer_preprocess_sequence", "none"), values.get("layer_postprocess_sequence", "dan")
     if order not in _ORDERS:
         raise UserError(
-            f"layer_preprocess_sequence={order[0]!r} with layer_postprocess_sequence={order[1]!r}; known "
-            f"are none with dan (norm after), and n with da (norm before)"
+            f"layer_preprocess_sequence={order[0]!r} with layer_postprocess_sequence={order[1]!r}",
+            "known are none with dan (norm after), and n with da (norm before)",
         )
     return _ORDERS[order]
 
@@ -185,15 +187,17 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     """Returns the content of `hparams.json`; raises UserError if it is missing or no JSON object."""
     path = folder / "hparams.json"
     if not path.is_file():
-        raise UserError(f"--model_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
+        raise UserError(
+            "no hparams.json there", "name the output_dir of a Tensor2Tensor run", option="model_dir", value=folder
+        )
     with os_errors_as_machine_errors(f"cannot read {path}"):
         content = path.read_bytes()
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON ({one_line(error)}); restore it from a copy") from error
+        raise UserError(f"{path} is no JSON ({one_line(error)})", "restore it from a copy") from error
     if not isinstance(values, dict):
-        raise UserError(f"{path} holds {type(values).__name__}, not names with values; restore it from a copy")
+        raise UserError(f"{path} holds {type(values).__name__}, not names with values", "restore it from a copy")
     return values
 
 
@@ -208,6 +212,7 @@ def named_problem(model_dir: Path) -> str:
     if name := flags.get("problem") or flags.get("problems"):
         return name
     raise UserError(
-        f"--problem: not given, and {model_dir} has no flags.txt that names it; name the problem here that the run was "
-        f"trained on"
+        f"not given, and {model_dir} has no flags.txt that names it",
+        "name the problem here that the run was trained on",
+        option="problem",
     )

@@ -90,7 +90,8 @@ def convert(
     if unknown:
         raise UserError(
             f"the checkpoint has {len(unknown)} variables that the Transformer here has no place for: "
-            f"{', '.join(sorted(unknown))}; only plain Transformers can be imported"
+            f"{', '.join(sorted(unknown))}",
+            "only plain Transformers can be imported",
         )
     adam = all(slots.get(slot, {}).keys() == network.keys() for slot in _ADAM)
     moments = {ours: rename(slots[theirs]) for theirs, ours in _ADAM.items()} if adam else {}
@@ -127,7 +128,9 @@ def _rename_variables(
 
 def _row(table: np.ndarray, number: int) -> np.ndarray:
     if not 0 <= number < len(table):
-        raise UserError(f"--target_space_id={number}: the checkpoint's table has rows 0 to {len(table) - 1}; name one")
+        raise UserError(
+            f"the checkpoint's table has rows 0 to {len(table) - 1}", "name one", option="target_space_id", value=number
+        )
     return table[number]
 
 
@@ -141,7 +144,8 @@ def _unpacked(name: str, array: np.ndarray, place: Place, key_channels: int, val
     if array.shape[-1] != sum(widths):
         raise UserError(
             f"variable {name} of the checkpoint has {array.shape[-1]} columns; hparams.json asks for "
-            f"{' + '.join(map(str, widths))}; they are not of one run"
+            f"{' + '.join(map(str, widths))}",
+            "they are not of one run",
         )
     return np.split(array, np.cumsum(widths)[:-1], axis=-1)
 
@@ -150,13 +154,13 @@ def _check_tables(shards: Mapping[str, list[int]], sizes: Collection[Any]) -> No
     """Raises UserError unless every table has all its shards and all tables have one vocabulary size."""
     if len(sizes) > 1:
         raise UserError(
-            f"the checkpoint has tables for vocabularies of {' and '.join(map(str, sorted(sizes)))} ids; only runs "
-            f"with one vocabulary for both sides can be imported"
+            f"the checkpoint has tables for vocabularies of {' and '.join(map(str, sorted(sizes)))} ids",
+            "only runs with one vocabulary for both sides can be imported",
         )
     for path, numbers in shards.items():
         if numbers != list(range(len(numbers))):
             missing = sorted(set(range(max(numbers) + 1)) - set(numbers))
             raise UserError(
-                f"the checkpoint's {path} lacks blocks {', '.join(f'weights_{n}' for n in missing) or 'of rows'}; "
-                f"copy all of its files again"
+                f"the checkpoint's {path} lacks blocks {', '.join(f'weights_{n}' for n in missing) or 'of rows'}",
+                "copy all of its files again",
             )

@@ -70,7 +70,9 @@ class CTranslate2Engine(PartialEngine):
         offered = ctranslate2.get_supported_compute_types("cpu")
         if compute_type not in offered:
             there_are = ", ".join(name for name in COMPUTE_TYPES if name in offered)
-            raise UserError(f"--compute_type={compute_type}: on this processor there are {there_are}; ask for one")
+            raise UserError(
+                f"on this processor there are {there_are}", "ask for one", option="compute_type", value=compute_type
+            )
         self._tokens, self._longest, self._most_tokens = tokens, longest, most_tokens
         self._padding, self._end = tokens.target[PAD_ID], tokens.target[EOS_ID]
         self._start, self._patience = tuple(start), patience

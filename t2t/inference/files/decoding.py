@@ -63,8 +63,8 @@ class SideLines:
         """Raises UserError unless the file has `count` lines, as many as its input, `source`."""
         if self._index.lines != count:
             raise UserError(
-                f"{self._name}: it has {self._index.lines:,} lines and {source} has {count:,}; line n belongs to line "
-                f"n, so give as many, empty where nothing is prescribed"
+                f"{self._name}: it has {self._index.lines:,} lines and {source} has {count:,}",
+                "line n belongs to line n, so give as many, empty where nothing is prescribed",
             )
 
     def _next(self) -> str:
@@ -73,7 +73,7 @@ class SideLines:
             raise UserError(f"{self._name}: it ends after line {self._read:,}, before the input")
         if self._damage:
             damage = "NUL" if NUL_REMOVED in self._damage else "bytes that are no UTF-8"
-            raise UserError(f"{self.name_of(self._read)}: it contains {damage}; correct the file")
+            raise UserError(f"{self.name_of(self._read)}: it contains {damage}", "correct the file")
         self._read += 1
         return line
 
@@ -86,7 +86,7 @@ def side_lines(flag: str, side: str, path: str, job: FileJob) -> SideLines:
             `check_count` finds that at its end.
     """
     if LineSource(path).is_stream:
-        raise UserError(f"--{flag}={path}: it is a stream, which can be read only once; give a file")
+        raise UserError("it is a stream, which can be read only once", "give a file", option=flag, value=path)
     decoded = LineSource(job.source)
     index = side_index(side, path, job.target) if job.shard else index_lines(path)
     lines = job.shard.lines(index.lines, job.window) if job.shard else range(index.lines)

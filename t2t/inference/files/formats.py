@@ -56,7 +56,7 @@ def renderer(name: str) -> Renderer:
     known = (*FORMATS, FILES)
     if name not in FORMATS:
         raise UnknownNameError(
-            f"output format {name!r} does not exist; {did_you_mean(name, known)}use one of {', '.join(known)}"
+            f"output format {name!r} does not exist", f"{did_you_mean(name, known)}use one of {', '.join(known)}"
         )
     return FORMATS[name]
 
@@ -130,12 +130,17 @@ class OutputFiles:
         self._feature = feature_of(problem, TARGETS)
         if not self._feature.output_suffix:
             raise UserError(
-                f"--output_format={FILES}: outputs of {problem.name} are text alone; use one of {', '.join(FORMATS)}"
+                f"outputs of {problem.name} are text alone",
+                f"use one of {', '.join(FORMATS)}",
+                option="output_format",
+                value=FILES,
             )
         if target in ("", STANDARD):
             raise UserError(
-                f"--output_format={FILES}: files go next to the output, which goes to "
-                f"{'standard output' if target else 'no file'}; name a file with --decode_to_file"
+                f"files go next to the output, which goes to {'standard output' if target else 'no file'}",
+                "name a file with --decode_to_file",
+                option="output_format",
+                value=FILES,
             )
         self._folder = Path(f"{target}.files")
 

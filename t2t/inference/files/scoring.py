@@ -193,7 +193,7 @@ def judge_choices(translator: Translator, file: str, window: int = WINDOW) -> Ch
             judged.ties += found[0] == found[1]
             judged.right += found[choice.right] > found[1 - choice.right]
     if not judged.of:
-        raise UserError(f"{file}: it has no lines; a line needs {' TAB '.join(CHOICE_COLUMNS)}")
+        raise UserError(f"{file}: it has no lines", f"a line needs {' TAB '.join(CHOICE_COLUMNS)}")
     return judged
 
 
@@ -201,9 +201,9 @@ def _read_choices(source: LineSource, report: Report) -> Iterator[ChoiceLine]:
     for number, line in enumerate(source.lines(report.repaired), start=1):
         text, first, second, right = split_columns(line, CHOICE_COLUMNS, str(source), number)
         if right.strip() not in ("A", "B"):
-            raise UserError(f"{source}: line {number:,} ends in {right.strip()[:40]!r}; its last column says A or B")
+            raise UserError(f"{source}: line {number:,} ends in {right.strip()[:40]!r}", "its last column says A or B")
         if first == second:
-            raise UserError(f"{source}: line {number:,} has the same output twice; there is nothing to choose")
+            raise UserError(f"{source}: line {number:,} has the same output twice", "there is nothing to choose")
         yield ChoiceLine(number, text, (first, second), "AB".index(right.strip()))
 
 
@@ -220,7 +220,8 @@ def _choice_scores(
         if len(ids) > translator.longest_target:
             raise UserError(
                 f"{file}: line {choices[place // 2].number:,}: output {'AB'[place % 2]} has {len(ids) + 1:,} ids with "
-                f"end of sequence, more than {translator.most_ids}; give a shorter one"
+                f"end of sequence, more than {translator.most_ids}",
+                "give a shorter one",
             )
     sources: Sequence[Sequence[int]] = [()] * len(choices)
     if translator.has_inputs:

@@ -52,8 +52,8 @@ class Shard:
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.count <= MOST_SHARDS:
             raise UserError(
-                f"shard {self}: K/N is shard K of N, from 0/N to N-1/N, and N at most {MOST_SHARDS:,}; give e.g. 0/100 "
-                f"for the first of a hundred"
+                f"shard {self}: K/N is shard K of N, from 0/N to N-1/N, and N at most {MOST_SHARDS:,}",
+                "give e.g. 0/100 for the first of a hundred",
             )
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def parse_shard(text: str) -> Shard:
     """
     found = _NAME.fullmatch(text)
     if not found:
-        raise UserError(f"shard {text[:40]!r}: it is written K/N; give e.g. 0/100 for the first of a hundred")
+        raise UserError(f"shard {text[:40]!r}: it is written K/N", "give e.g. 0/100 for the first of a hundred")
     return Shard(int(found[1]), int(found[2]))
 
 
@@ -92,10 +92,10 @@ def check_sharded(source: str, target: str) -> None:
     """
     read = LineSource(source)
     if read.is_stream:
-        raise UserError(f"{read}: shards are of a file, and this can be read only once; save it as a file")
+        raise UserError(f"{read}: shards are of a file, and this can be read only once", "save it as a file")
     check_output(target)
     if is_stream(target):
-        raise UserError(f"{target}: parts go next to the output, which is no file; name one")
+        raise UserError(f"{target}: parts go next to the output, which is no file", "name one")
 
 
 def source_index(source: str, target: str) -> LineIndex:
@@ -135,8 +135,8 @@ def division_of(target: str) -> int | None:
     counts = _shard_counts(target)
     if len(counts) > 1:
         raise UserError(
-            f"{target}: parts of {' and of '.join(map(str, counts))} shards are next to it; remove those that are not "
-            f"wanted, such as {target}.shard-*-of-{counts[0]:05d}*"
+            f"{target}: parts of {' and of '.join(map(str, counts))} shards are next to it",
+            f"remove those that are not wanted, such as {target}.shard-*-of-{counts[0]:05d}*",
         )
     return counts[0] if counts else None
 
@@ -166,8 +166,8 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     if report is None:
         if division_of(target) is None:
             raise UserError(
-                f"{target}: there are no parts of it; make them first, e.g. that of the first of a hundred shards "
-                f"with: {command_of('0/100')}"
+                f"{target}: there are no parts of it",
+                f"make them first, e.g. that of the first of a hundred shards with: {command_of('0/100')}",
             )
         report = _join(target, parts, _records(source, target, parts, command_of), command_of)
     with os_errors_as_machine_errors(f"cannot remove the parts of {target}"):
@@ -207,9 +207,9 @@ def _records(source: str, target: str, parts: Sequence[PartialFile], command_of:
         numbers = sorted(itertools.chain(*wrong.values()))
         listed = "; ".join(f"{what}: {_describe_numbers(target, n, len(parts))}" for what, n in wrong.items())
         raise UserError(
-            f"{target}: not all of its {len(parts)} parts can be merged, {listed}; make "
-            f"{'it' if len(numbers) == 1 else 'each of them, the first'} with: "
-            f"{command_of(f'{numbers[0]}/{len(parts)}')}"
+            f"{target}: not all of its {len(parts)} parts can be merged, {listed}",
+            f"make {'it' if len(numbers) == 1 else 'each of them, the first'} with: "
+            f"{command_of(f'{numbers[0]}/{len(parts)}')}",
         )
     return [record for record in records if record is not None]
 
@@ -238,8 +238,8 @@ def _join(target: str, parts: Sequence[PartialFile], records: Sequence[OutputRec
             for number, (part, record) in enumerate(zip(parts, records, strict=True)):
                 if _copy(part.path, output) != record.sha256:
                     raise UserError(
-                        f"{part.path} is damaged: it is not what its record says; make it again: "
-                        f"{command_of(f'{number}/{len(parts)}')}"
+                        f"{part.path} is damaged: it is not what its record says",
+                        f"make it again: {command_of(f'{number}/{len(parts)}')}",
                     )
                 report.add(Report.of_finished(record.notes))
         except BaseException:

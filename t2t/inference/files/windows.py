@@ -61,9 +61,9 @@ def check_job(job: FileJob) -> None:
     if not job.target:
         raise UserError(f"reading {job.source}: no file to write to was named")
     if os.path.isfile(job.target) and os.path.exists(job.source) and os.path.samefile(job.source, job.target):
-        raise UserError(f"cannot write {job.target}: it is the file that is read; write elsewhere")
+        raise UserError(f"cannot write {job.target}: it is the file that is read", "write elsewhere")
     if job.window < 1:
-        raise UserError(f"--decode_window={job.window}: it is a number of lines; give at least 1")
+        raise UserError("it is a number of lines", "give at least 1", option="decode_window", value=job.window)
     if job.shard:
         check_sharded(job.source, job.target)
 

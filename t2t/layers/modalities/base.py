@@ -175,7 +175,10 @@ class TokenEmbedding(Bottom):
         super().__init__(spec, width, **kwargs)
         if target_start == "id" and target_start_id >= spec.vocab_size:
             raise UserError(
-                f"hparam target_start_id={target_start_id}: the vocabulary has ids 0 to {spec.vocab_size - 1}; name one"
+                f"the vocabulary has ids 0 to {spec.vocab_size - 1}",
+                "name one",
+                hparam="target_start_id",
+                value=target_start_id,
             )
         self.target_start, self.target_start_id = target_start, target_start_id
         # One for each side: in a shared table, one layer would drop the same positions on both.

@@ -123,8 +123,10 @@ def shared_member(spec: ProblemSpec) -> ProblemSpec:
         if (member.features, member.shared_vocabulary) != (first.features, first.shared_vocabulary):
             sizes = [", ".join(f"{k} {f.kind} {f.vocab_size}" for k, f in m.features.items()) for m in (first, member)]
             raise UserError(
-                f"hparam shared_modalities=True: the features of {first.name} ({sizes[0]}) and {member.name} "
-                f"({sizes[1]}) differ; generate the data of all problems with one --shared_vocab_file"
+                f"the features of {first.name} ({sizes[0]}) and {member.name} ({sizes[1]}) differ",
+                "generate the data of all problems with one --shared_vocab_file",
+                hparam="shared_modalities",
+                value="True",
             )
     return first
 
@@ -156,5 +158,5 @@ def _modality(base: type, name: str, feature: FeatureSpec) -> type:
     if not issubclass(found, base) or feature.kind not in found.kinds:
         role = "a bottom, which reads inputs" if issubclass(found, Bottom) else "a top, which predicts targets"
         kinds = ", ".join(sorted(found.kinds))
-        raise UserError(f"modality {chosen!r} for {feature.kind}: it is {role}, for {kinds}; name another or none")
+        raise UserError(f"modality {chosen!r} for {feature.kind}: it is {role}, for {kinds}", "name another or none")
     return found

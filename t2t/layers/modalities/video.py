@@ -36,8 +36,11 @@ class TubeletVideo(Bottom):
         super().__init__(spec, width, **kwargs)
         if width % 8:
             raise UserError(
-                f"hparam hidden_size={width}: half of it holds the time in a clip, and a quarter each the row and the "
-                f"column in a frame, in sines and cosines; choose a multiple of 8"
+                "half of it holds the time in a clip, and a quarter each the row and the column in a frame, in sines "
+                "and cosines",
+                "choose a multiple of 8",
+                hparam="hidden_size",
+                value=width,
             )
 
     def build(self, input_shape=None):

@@ -108,7 +108,7 @@ def get_parameters(name: str) -> Parameters:
         near = nearest(Path(name).stem, BUILT_IN) or nearest(name, BUILT_IN)
         hint = f"did you mean {near[0]}, which is built in? " if near else ""
         raise UserError(
-            f"parameter file {name}: there is no such file; {hint}give a file, or one of {', '.join(BUILT_IN)}"
+            f"parameter file {name}: there is no such file", f"{hint}give a file, or one of {', '.join(BUILT_IN)}"
         )
     return read_parameters(name)
 
@@ -129,11 +129,12 @@ def read_parameters(path: Path | str) -> Parameters:
         where = f"{path}:{number}"
         if keyword not in _KEYWORDS:
             raise UserError(
-                f"{where}: {line!r} has no keyword that is known; {did_you_mean(keyword, _KEYWORDS)}"
-                f"there are {', '.join(_KEYWORDS)}; each is at the start of its line"
+                f"{where}: {line!r} has no keyword that is known; {did_you_mean(keyword, _KEYWORDS)}there are "
+                f"{', '.join(_KEYWORDS)}",
+                "each is at the start of its line",
             )
         if not value:
-            raise UserError(f"{where}: {keyword} has no value; write `{keyword} VALUE`, or delete the line")
+            raise UserError(f"{where}: {keyword} has no value", f"write `{keyword} VALUE`, or delete the line")
         if keyword in _NUMBERS:
             numbers[_NUMBERS[keyword]] = _number(keyword, value, where)
         elif keyword in _LISTS:
@@ -150,14 +151,14 @@ def _number(keyword: str, value: str, where: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise UserError(f"{where}: {keyword} is {value!r}; it must be a whole number, e.g. `{keyword} 1`") from None
+        raise UserError(f"{where}: {keyword} is {value!r}", f"it must be a whole number, e.g. `{keyword} 1`") from None
 
 
 def _pair(keyword: str, value: str, where: str) -> tuple[str, str]:
     words = _BLANKS.split(value)
     if len(words) != 2:
         raise UserError(
-            f"{where}: {keyword} has {len(words)} value{'s' * (len(words) != 1)} ({value}); it needs two, "
-            f"which then count as equal"
+            f"{where}: {keyword} has {len(words)} value{'s' * (len(words) != 1)} ({value})",
+            "it needs two, which then count as equal",
         )
     return words[0], words[1]

@@ -152,7 +152,8 @@ class Xception(SequenceModel):
         if len(found) > 1:
             raise UserError(
                 f"model Xception with --problems={self.spec.name}: some inputs are images and some are sequences, for "
-                f"which its windows have other shapes; train them apart, or another model"
+                "which its windows have other shapes",
+                "train them apart, or another model",
             )
         return found.pop()
 

@@ -138,7 +138,7 @@ def byte_automaton(node: Node) -> tuple[np.ndarray, np.ndarray]:
 def too_large() -> UserError:
     """Returns the error for an automaton with too many states."""
     return UserError(
-        f"regular expression: its automaton takes more than {MOST_STATES:,} states; give one with fewer repetitions"
+        f"regular expression: its automaton takes more than {MOST_STATES:,} states", "give one with fewer repetitions"
     )
 
 
@@ -222,8 +222,8 @@ def spellings(encoder: TextEncoder) -> tuple[list[bytes | None], list[bytes | No
         marked = [encoder.piece(number).startswith(PIECE_MARKER) for number in numbers]
         return [piece[1:] if piece and mark else piece for piece, mark in zip(later, marked, strict=True)], later
     raise UserError(
-        f"regex: texts of a vocabulary of kind {encoder.kind} are not its pieces one after the other; those of byte, "
-        f"token, word_list and sentencepiece are"
+        f"regex: texts of a vocabulary of kind {encoder.kind} are not its pieces one after the other",
+        "those of byte, token, word_list and sentencepiece are",
     )
 
 

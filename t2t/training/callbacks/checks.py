@@ -37,11 +37,11 @@ def checked_callbacks(callbacks: Any) -> list[keras.callbacks.Callback]:
     if callbacks is None or isinstance(callbacks, keras.callbacks.Callback):
         callbacks = [callbacks] if callbacks else []
     if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
-        raise ArgumentError(f"callbacks={callbacks!r}: it is not a list of Keras callbacks; give one")
+        raise ArgumentError("it is not a list of Keras callbacks", "give one", option="callbacks", value=callbacks)
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
             cure = "call the class" if isinstance(callback, type) else "derive its class from keras.callbacks.Callback"
-            raise ArgumentError(f"callbacks: {callback!r} is not a Keras callback; {cure}")
+            raise ArgumentError(f"callbacks: {callback!r} is not a Keras callback", cure)
         if reason := _reason_against(callback):
             raise ArgumentError(f"callbacks: {type(callback).__name__} cannot work here: {reason}")
         if any(_overrides(callback, hook) for hook in _NOT_CALLED):

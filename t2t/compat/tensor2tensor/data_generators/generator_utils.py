@@ -34,7 +34,7 @@ def maybe_download(directory: str, filename: str, uri: str, **unused: Any) -> st
     if not os.path.exists(path) and os.path.isfile(uri):
         shutil.copyfile(uri, path)
     if not os.path.exists(path):
-        raise UserError(f"{path}: there is no such file, and nothing is downloaded here; fetch it from {uri}")
+        raise UserError(f"{path}: there is no such file, and nothing is downloaded here", f"fetch it from {uri}")
     return path
 
 
@@ -141,8 +141,9 @@ def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
             gunzip_file(f"{path}.gz", path)
         elif not os.path.exists(archive):
             raise UserError(
-                f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing is "
-                f"downloaded here; put one of them into {tmp_dir} (--tmp_dir); it comes from {address}"
+                f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing "
+                f"is downloaded here; put one of them into {tmp_dir} (--tmp_dir)",
+                f"it comes from {address}",
             )
         else:
             unpack_archive(archive, tmp_dir)
@@ -150,7 +151,7 @@ def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
         gunzip_file(path, path.removesuffix(".gz"))
         path = path.removesuffix(".gz")
     if not os.path.exists(path):
-        raise UserError(f"{path}: it is not in {os.path.basename(address)}; check the archive, from {address}")
+        raise UserError(f"{path}: it is not in {os.path.basename(address)}", f"check the archive, from {address}")
     return path
 
 
@@ -193,8 +194,8 @@ def generate_files(
     names = [os.path.basename(path) for path in output_filenames]
     if taken is None:
         raise UserError(
-            f"generate_files: {names[0]} would be in Tensor2Tensor's format, which nothing here reads; call "
-            f"t2t-datagen, or t2t.generate_data"
+            f"generate_files: {names[0]} would be in Tensor2Tensor's format, which nothing here reads",
+            "call t2t-datagen, or t2t.generate_data",
         )
     splits = [next(split for split in ("train", "dev", "test") if f"-{split}-" in name) for name in names]
     taken.append((itertools.islice(generator, max_cases), splits))

@@ -134,11 +134,11 @@ class TokenTextEncoder(TextEncoder):
             words = [word for word in vocab_list or () if word not in RESERVED_TOKENS]
             self.own = WordListEncoder([*RESERVED_TOKENS, *words])
         if reverse:
-            raise UserError("TokenTextEncoder(reverse=True): no vocabulary here reverses texts; reverse the samples")
+            raise UserError("TokenTextEncoder(reverse=True): no vocabulary here reverses texts", "reverse the samples")
         pieces = self.decode_list(range(self.vocab_size))
         if replace_oov and not {replace_oov, *UNKNOWN} & set(pieces):
             raise UserError(
-                f"TokenTextEncoder(replace_oov={replace_oov!r}): it is not in {vocab_filename or 'the list'}; add it"
+                f"TokenTextEncoder(replace_oov={replace_oov!r}): it is not in {vocab_filename or 'the list'}", "add it"
             )
         if replace_oov and not set(UNKNOWN) & set(pieces):  # unknown words have another name here, and the same id
             self.own = WordListEncoder([UNKNOWN[0] if piece == replace_oov else piece for piece in pieces])

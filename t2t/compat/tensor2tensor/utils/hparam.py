@@ -32,7 +32,9 @@ class HParams:
             raise AttributeError(name)
         if name not in self._values:
             known = did_you_mean(name, self._values)
-            raise UnknownNameError(f"hparam {name!r} is not in this set of Tensor2Tensor; {known}add it by add_hparam")
+            raise UnknownNameError(
+                f"hparam {name!r} is not in this set of Tensor2Tensor", f"{known}add it by add_hparam"
+            )
         return self._values[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
