@@ -12,6 +12,7 @@ traceback.
 import contextlib
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ _MOST_NEAREST = 3
 """Names that an error proposes for an unknown one."""
 _MOST_SHOWN = 200
 """Characters of a text that are compared or quoted."""
+_PLAIN = re.compile(r"""[^\s'"-][^\s'"]*""")
+"""Values that are written without quotes."""
 
 
 class T2TError(Exception):
@@ -62,9 +65,9 @@ class T2TError(Exception):
 
     @staticmethod
     def shown(value: object) -> str:
-        """Returns a value on one line; as Python writes it if it could be taken for a part of the sentence."""
+        """Returns a value on one line; a text as Python writes it if it could be taken for a part of the sentence."""
         text = str(value)
-        return text if text and text.isprintable() and text == text.strip() else repr(value)
+        return text if (text.isprintable() and _PLAIN.fullmatch(text)) or not isinstance(value, str) else repr(text)
 
 
 class UserError(T2TError):

@@ -13,6 +13,8 @@ from t2t import errors
 from t2t.errors import T2TError, UserError
 
 PACKAGE = Path(errors.__file__).parent
+unchecked_init = T2TError.__init__
+"""What makes an error where nothing checks its form."""
 
 
 @contextlib.contextmanager
@@ -45,10 +47,8 @@ def _names(message: str, word: str, what: object) -> bool:
 def check_errors(made: set[str]) -> None:
     """Has every error of this process check its form, and note in `made` the line that made it, as `path:line`."""
 
-    init = T2TError.__init__
-
     def make(self: T2TError, *args: Any, **fields: Any) -> None:
-        init(self, *args, **fields)
+        unchecked_init(self, *args, **fields)
         check_form(str(self))
         frame = sys._getframe(1)
         made.add(f"{frame.f_code.co_filename}:{frame.f_lineno}")

@@ -512,7 +512,7 @@ class Translator:
                 f"it is of type {type(lines).__name__}",
                 "give texts to iterate over",
                 option="lines",
-                value=f"{lines!r:.60}",
+                value=lines,
             )
         check_whole_number("window", window)
         if window < 1:

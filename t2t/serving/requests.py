@@ -37,6 +37,11 @@ class RequestError(UserError):
 
     dashes = ""
 
+    @staticmethod
+    def shown(value: object) -> str:
+        """Returns what a request had in a field, cut if it is long."""
+        return f"{value!r:.60}"
+
 
 # === Decoding ===
 
@@ -91,7 +96,7 @@ def _error_of(reason: str, data: Any, form: Any, name: str) -> RequestError:
     said = re.sub("`", "", said[0].lower() + said[1:]).replace(" | ", " or ")
     if said.startswith("invalid enum value"):
         said = f"expected one of {', '.join(map(str, _choices(form, _field(path))))}"
-    return RequestError(said, "give that or leave it out", option=path, value=f"{value!r:.60}")
+    return RequestError(said, "give that or leave it out", option=path, value=value)
 
 
 def _field(path: str) -> str:

@@ -1,5 +1,6 @@
 """Evaluating examples of any length, and the best checkpoints that a run keeps."""
 
+import contextlib
 import json
 import logging
 import os
@@ -213,9 +214,11 @@ def test_a_finished_run_makes_a_mean_that_is_missing_and_keeps_one_that_is_there
 
 def test_a_signal_breaks_the_mean_off_and_the_same_command_makes_up_for_it(make_run, whole, tmp_path):
     class Interrupted(make_run.run):
-        def _average_best(self, *args):
-            signal.raise_signal(signal.SIGTERM)
-            super()._average_best(*args)
+        @contextlib.contextmanager
+        def _interruptible(self, signals):
+            with super()._interruptible(signals):
+                signal.raise_signal(signal.SIGTERM)
+                yield
 
     shutil.copytree(whole.folder, tmp_path / "run")
     folder = tmp_path / "run" / "checkpoints" / "averaged-best"

@@ -14,6 +14,7 @@ from unittest import mock
 from hypothesis import HealthCheck, Phase, given, settings
 
 from t2t.errors import T2TError
+from tests.errors import unchecked_init
 from tests.faults.report import Row
 from tests.faults.text_checks import CHECKS
 
@@ -56,7 +57,7 @@ def run_case(name: str, case: Any) -> None:
         TimeoutError: the case takes more than LONGEST_S seconds of processor time.
         Exception: the check fails.
     """
-    unchecked = mock.patch.object(T2TError, "__init__", Exception.__init__)  # see tests.errors.check_errors
+    unchecked = mock.patch.object(T2TError, "__init__", unchecked_init)
     with unchecked, tempfile.TemporaryDirectory() as folder, chdir(folder), _processor_time(LONGEST_S):
         CHECKS[name].run(case)
 

@@ -180,7 +180,7 @@ def test_a_student_trains_on_it_from_the_teachers_embeddings_and_records_it(tiny
 @pytest.mark.parametrize(
     ("given", "about"),
     [
-        ({"distilled_data_dir": ""}, ["distilled_data_dir="]),
+        ({"distilled_data_dir": ""}, ["distilled_data_dir"]),
         ({"n_best": 3}, ["n_best=3", 1, 2]),
         ({"n_best": 0}, ["n_best=0", 1]),
         ({"data_dir": "nowhere"}, [PROBLEM, "nowhere"]),

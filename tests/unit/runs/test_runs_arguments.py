@@ -108,8 +108,8 @@ def test_texts_of_errors_mention_arguments_instead_of_flags(text, wanted):
     ({"option": "decode_beam_size", "value": 0}, "--decode_beam_size=0: wrong", "beam_size=0: wrong"),
     ({"option": "studio", "value": True}, "--studio=True: wrong", "--studio=True: wrong"),
     ({"hparam": "dropout", "value": 2}, "hparam dropout=2: wrong", "hparam dropout=2: wrong"),
-    ({"option": "data_dir", "value": "a --problem=b"}, "--data_dir=a --problem=b: wrong",
-     "data_dir=a --problem=b: wrong"),
+    ({"option": "data_dir", "value": "a --problem=b"}, "--data_dir='a --problem=b': wrong",
+     "data_dir='a --problem=b': wrong"),
     ({}, "wrong", "wrong"),
 ])  # fmt: skip
 def test_each_door_writes_what_an_error_is_about(about, command, python):
