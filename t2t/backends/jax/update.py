@@ -194,9 +194,10 @@ class JaxUpdate(Update):
                 if key not in found:  # updates of several shapes may have a program in common
                     lowered = self._program(name, problem).lower(*given)
                     threads.submit(lowered.compile)
-                    # Its outputs are sums, the inputs of the next program.
+                    # Sums are the inputs of the next program; nothing reads what the last one returns.
                     split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
-                    found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), lowered.out_info)
+                    sums = lowered.out_info if name != "apply" else ()
+                    found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), sums)
                 return found[key]
 
             with contextlib.suppress(Exception):
