@@ -20,7 +20,7 @@ _MOST_NEAREST = 3
 """Names that an error proposes for an unknown one."""
 _MOST_SHOWN = 200
 """Characters of a text that are compared or quoted."""
-_PLAIN = re.compile(r"""[^\s'"-][^\s'"]*""")
+_PLAIN = re.compile(r"""(?!--)[^\s'"]+""")
 """Values that are written without quotes."""
 
 
