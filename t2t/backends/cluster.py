@@ -134,7 +134,9 @@ def _of_tf_config(text: str) -> Cluster:
         kinds = {kind: list(addresses) for kind, addresses in hosts.items() if addresses}
         kind, index = task.get("type"), task.get("index")
     except (ValueError, AttributeError, TypeError) as error:
-        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task", "correct or unset it") from error
+        raise UserError(
+            f"TF_CONFIG={text:.80}: it is not JSON with a cluster and a task", "correct or unset it"
+        ) from error
     if sum(map(len, kinds.values())) < 2:
         return ALONE
     strange = [one for one in (*kinds, kind) if one not in ("chief", "worker")]

@@ -235,5 +235,5 @@ def _toml(name: str, value: Any) -> str:
         return f"[{', '.join(_toml(name, element) for element in value)}]"
     text = str(value)
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise UserError("it is no Unicode, which TOML cannot hold", "use another name", option=name, value=text)
+        raise UserError("it is not valid Unicode, which TOML needs", "use another name", option=name, value=text)
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

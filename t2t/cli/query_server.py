@@ -59,7 +59,7 @@ def _address(server: str) -> str:
     except ValueError:  # brackets that do not match, a port that is no number
         is_address = False
     if not is_address:
-        raise UserError("it is no address of a web server", "give host:port", option="server", value=server)
+        raise UserError("it is not the address of a web server", "give host:port", option="server", value=server)
     return address
 
 

@@ -64,9 +64,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.multi_string(
             "adapters",
             [],
-            "Folder of an adapter run, for its latest checkpoint whatever --checkpoint "
-            "is, or of one of its checkpoints, or NAME=FOLDER; it shares the weights of its base run, "
-            "which --output_dir names.",
+            "Folder of an adapter run, whose latest checkpoint is served (--checkpoint does not apply), or of one of "
+            "its checkpoints; or NAME=FOLDER. It shares the weights of its base run, which --output_dir names.",
         )
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8501, "Port to listen on; 0 for any free one.", 0, 65535)

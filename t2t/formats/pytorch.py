@@ -243,7 +243,7 @@ def _read_zip(content: bytes, known: Collection[str]) -> Any:
     infos = {info.filename: info for info in archive.infolist()}
     pickles = [name for name in infos if name.count("/") == 1 and name.endswith("/data.pkl")]
     if len(pickles) != 1:
-        raise ValueError("it is a zip archive without a data.pkl; it is no PyTorch file")
+        raise ValueError("it is a zip archive without a data.pkl; it is not a PyTorch file")
     if sum(info.file_size for info in archive.infolist()) > len(content):
         raise ValueError("it unpacks to more than it has, which PyTorch's files never do")
     root = pickles[0].removesuffix("data.pkl")
@@ -277,9 +277,9 @@ def _read_stream(content: bytes, known: Collection[str]) -> Any:
     try:
         header = load(), load()
     except (pickle.UnpicklingError, EOFError) as error:
-        raise ValueError("it is no PyTorch file") from error
+        raise ValueError("it is not a PyTorch file") from error
     if header != (_MAGIC, _PROTOCOL):
-        raise ValueError("it is no PyTorch file")
+        raise ValueError("it is not a PyTorch file")
     load()  # facts of the machine that wrote the file, unused
     state, keys = load(), load()
     for key in keys:

@@ -272,7 +272,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     sources, targets = [], []
     for index, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
-            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is no pair of texts", "give (source, target)")
+            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is not a pair of texts", "give (source, target)")
         sources.append(both[0])
         targets.append(both[1])
     return as_texts(sources, "sources"), as_texts(targets, "targets")

@@ -209,7 +209,7 @@ def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Pro
     except UnknownNameError as error:
         raise UserError(f"{error}", "for an import, name a text problem of the same kind with --problem") from error
     if not free_texts(problem.stored):
-        raise UserError("it is no problem of text", "name one, e.g. text2text_files", option="problem", value=name)
+        raise UserError("it is not a text problem", "name one, e.g. text2text_files", option="problem", value=name)
     return problem
 
 

@@ -229,7 +229,7 @@ def _checked(folder: Path, content: bytes) -> bytes:
     try:
         model = SavedModel.FromString(content)
     except Exception as error:  # DecodeError, which only protobuf exports
-        raise ValueError("it is no SavedModel") from error
+        raise ValueError("it is not a SavedModel") from error
     if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
         raise _refusal(folder, "a graph of TensorFlow 1")
     graph = model.meta_graphs[0]

@@ -86,7 +86,7 @@ class ListedPieces(TextEncoder):
         try:
             table = json.loads(header)
             if not all(isinstance(piece, str) for piece in table[pieces]):
-                raise ValueError("a piece is no text")
+                raise ValueError("a piece is not text")
             yield table
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
@@ -337,5 +337,5 @@ class BpeEncoder(ListedPieces):
         with cls._reading(header, "bpe_pieces") as table:
             pieces, separator = table["bpe_pieces"], table["separator"]
             if not isinstance(separator, str):
-                raise ValueError("the separator is no text")
+                raise ValueError("the separator is not text")
         return cls(codes, pieces, separator)

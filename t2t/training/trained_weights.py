@@ -45,7 +45,7 @@ def match_paths(variables: Sequence[keras.Variable], pattern: str, asked: str, e
     try:
         wanted = re.compile(pattern)
     except re.error as error:
-        raise UserError(f"{asked}: it is no regular expression ({error})", f"write e.g. {example}") from None
+        raise UserError(f"{asked}: it is not a regular expression ({error})", f"write e.g. {example}") from None
     return [variable for variable in variables if wanted.search(variable.path)]
 
 

@@ -68,7 +68,7 @@ class TuneSettings:
         check_values(self, "setting")
         if self.storage and "://" not in self.storage:
             raise UserError(
-                "it is no URL",
+                "it is not a URL",
                 "give one such as sqlite:////path/study.db, or leave it out for a file in the folder of the study",
                 option="storage",
                 value=self.storage,

@@ -34,7 +34,7 @@ def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
     refresh(folder)
     if not folder.exists():
         return None
-    what = "it is no generated data"
+    what = "it is not generated data"
     if (folder / MANIFEST_NAME).is_file():
         manifest = read_manifest(folder)
         if manifest.distilled and dataclasses.replace(manifest.distilled, references={}) == wanted:

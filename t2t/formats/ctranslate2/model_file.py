@@ -90,7 +90,7 @@ class _Stream:
         try:
             return bytes(self.bytes(self.number("H"))).decode().removesuffix("\0")
         except UnicodeDecodeError as error:
-            raise ValueError("a name in it is no text") from error
+            raise ValueError("one of its names is not text") from error
 
 
 def _variable(stream: _Stream) -> tuple[str, np.ndarray]:

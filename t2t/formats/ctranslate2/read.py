@@ -236,7 +236,7 @@ def _read_list(folder: ModelFolder, name: str) -> list[str]:
     if folder.has(file):
         tokens = folder.read_json(file, list)
         if not all(isinstance(token, str) for token in tokens):
-            raise UserError(f"{folder.path / file}: a token in it is no text", "get it again")
+            raise UserError(f"{folder.path / file}: one of its tokens is not text", "get it again")
         return tokens
     file = f"{name}_vocabulary.txt"
     if not folder.has(file):
