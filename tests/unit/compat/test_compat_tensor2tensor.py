@@ -635,6 +635,12 @@ def their_tpu():
   return transformer.transformer_tpu()
 
 @registry.register_hparams
+def their_music():
+  hparams = transformer.transformer_clean_big_tpu()
+  hparams.self_attention_type, hparams.max_relative_position = "dot_product_relative_v2", 8
+  return hparams
+
+@registry.register_hparams
 def their_universal():
   hparams = transformer.transformer_base()
   hparams.hidden_size = 32
@@ -657,6 +663,9 @@ def their_universal():
         type(HPARAMS.get("lstm_luong_attention")()), 96,
     )  # fmt: skip
     assert HPARAMS.get("their_universal")().hidden_size == 32
+    music = HPARAMS.get("their_music")()
+    assert (music.hidden_size, music.positions, music.relative_keys, music.relu_dropout) == (1024, "sinusoidal", 8, 0)
+    assert transformer.transformer_librispeech_v1().hidden_size == 256
     assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
     tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
     assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
