@@ -4,6 +4,7 @@ import copy
 import gzip
 import pickle
 import random
+import re
 import sys
 import tarfile
 import wave
@@ -13,7 +14,8 @@ import pytest
 
 import t2t
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli import trainer
+from t2t.cli import decoder, trainer
+from t2t.cli import eval as eval_command
 from t2t.errors import UnknownNameError
 from t2t.problems.base import Source
 from t2t.registry import HPARAMS, MODELS, REGISTRIES
@@ -697,18 +699,35 @@ def call():
         module.call()
 
 
-def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
+@pytest.mark.parametrize(
+    ("body", "names", "hparams", "vocabulary", "asked"),
+    [
+        (f"import config\n{COLOURS}", ("their_colours", "transformer", "transformer_tiny"),
+         "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128", ("inputs", "subword"),
+         "red blue"),
+        (ARRAYS, ("their_pictures", "resnet", "resnet_mnist"), "hidden_size=8,layer_sizes=[1,1],batch_size=2",
+         ("targets", "label"), None),
+    ],
+    ids=["texts", "images"],
+)  # fmt: skip
+def test_a_run_of_their_plugin_is_trained_evaluated_decoded_and_loaded(
+    load, tmp_path, body, names, hparams, vocabulary, asked
+):
     (tmp_path / "words.txt").write_text("".join(f"{first} {second}\n" for first in WORDS for second in WORDS))
-    load(f"import config\n{COLOURS}", config="SIZE = 3\n")
-    names = {"problem": "their_colours", "model": "transformer", "hparams_set": "transformer_tiny"}
-    hparams = "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128"
-    call(
-        trainer, "--generate_data", **names, hparams=hparams, data_dir=tmp_path / "data", tmp_dir=tmp_path,
-        t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, eval_steps=1,
-    )  # fmt: skip
-    assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
+    load(body, config="SIZE = 3\n")
+    folders = {"data_dir": tmp_path / "data", "output_dir": tmp_path / "run", "t2t_usr_dir": tmp_path / "their_plugin"}
+    named = dict(zip(("problem", "model", "hparams_set"), names, strict=True))
+    steps = {"train_steps": 1, "eval_steps": 1}
+    call(trainer, "--generate_data", **named, **folders, **steps, hparams=hparams, tmp_dir=tmp_path)
+    feature, kind = vocabulary
+    assert RunDir.open(tmp_path / "run").record.vocabularies[feature].kind == kind
+    figures = dict(re.findall(r"^(?:teacher_forced/)?(\w+) = (\S+)$", call(eval_command, **named, **folders).out, re.M))
+    decoded = call(decoder, **named, **folders, decode_split="dev", decode_to_file=tmp_path / "out").out
+    found = dict(re.findall(r"^(\w+) = (\S+)$", decoded, re.M))
+    assert kind != "label" or found["accuracy_per_sequence"] == figures["accuracy"]
     translator = t2t.load(tmp_path / "run", t2t_usr_dir=tmp_path / "their_plugin")
-    assert len(translator.translate(["red blue"])) == 1
+    assert not asked or len(translator.translate([asked])) == 1
+    assert asked or (tmp_path / "out").read_text() in ("zero\n", "one\n", "two\n")
 
 
 def test_texts_are_cut_where_they_are_read_and_without_their_end(load, tmp_path):
