@@ -1,10 +1,9 @@
-"""`t2t-decoder` with a trained run: files, standard input, words, splits, conversation, scores, attention, choices.
+"""`t2t-decoder` with a trained run: files, words, splits, conversation, scores, choices.
 
 That a killed decoder is resumed is tested by `tests.faults`, see `test_faults.py`; other jobs, checkpoints and windows
 by the unit tests of files.
 """
 
-import gzip
 import json
 import random
 import re
@@ -56,32 +55,6 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path):
     assert "warning: invalid UTF-8 replaced in 2 lines" in err
     assert "decoded 13 lines in " in err
     assert f" tokens/s; written to {target}" in err
-
-
-@pytest.mark.slow  # that an ensemble of a run with itself is the run, also for a packed file
-def test_a_run_beside_itself_decodes_a_packed_file_as_alone(decode, tiny_run, tmp_path):
-    run, numbers = tiny_run.output_dir, tiny_run.raw_dir / "dev.source"
-    (tmp_path / "numbers.gz").write_bytes(gzip.compress(numbers.read_bytes()))
-    decode(decode_from_file=numbers, decode_to_file=tmp_path / "a")
-    both = {"output_dir": f"{run},{run}", "decode_from_file": tmp_path / "numbers.gz"}
-    assert "an ensemble of 2 runs" in decode(**both, decode_to_file=tmp_path / "b").err
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    refuses(decoder, "nowhere", output_dir=f"{run},nowhere", decode_from_file=numbers)
-
-
-@pytest.mark.slow  # that the streams of a command have the outputs of the API
-def test_standard_input_and_output_and_several_outputs(decode, translator, stdin):
-    stdin(b"1 2 3\n\n4\n")
-    out, err = decode("--decode_from_file=-", "--n_best=2", "--output_format=jsonl")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [one["line"] for one in found] == [1, 2, 3]
-    assert found[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
-    for line, expected in zip((found[0], found[2]), translator.translate(["1 2 3", "4"], 2), strict=True):
-        assert [one["text"] for one in line["hypotheses"]] == [one.text for one in expected]
-        for key in ("score", "log_prob"):
-            values = [getattr(one, key) for one in expected]
-            assert [one[key] for one in line["hypotheses"]] == pytest.approx(values, abs=1e-4)
-    assert "written to standard output" in err
 
 
 # === Words ===
@@ -250,23 +223,3 @@ def test_choices_are_counted_as_the_translator_scores(tiny_run, translator, tmp_
     searching, run = ["--split=test", "--decode_beam_size=2"], {"output_dir": tiny_run.output_dir}
     refuses(eval_command, "--split, --decode_beam_size: --choice_file", *searching, **run, choice_file=choices)
     refuses(eval_command, "/dev/null TAB", **run, choice_file="/dev/null")
-
-
-# === `t2t-decoder --attention_to_html`: a page from the command line, and what is refused ===
-
-
-def drawn_pairs(path):
-    figures = json.loads(re.search(r'id="figures">(.*?)</script>', path.read_text())[1])
-    return [(one["source"], one["target"]) for one in figures]
-
-
-@pytest.mark.slow  # that the figures of a file and of standard input are of their lines, on the command line
-def test_lines_of_a_file_or_of_standard_input_are_drawn(tiny_run, translator, tmp_path, stdin):
-    (tmp_path / "lines").write_text("1 2 3\n4 5\t5 4\n")
-    flags = {"output_dir": tiny_run.output_dir, "attention_to_html": tmp_path / "a.html"}
-    call(decoder, decode_from_file=tmp_path / "lines", **flags)
-    best = translator.translate(["1 2 3"])[0][0].text
-    assert drawn_pairs(tmp_path / "a.html") == [("1 2 3", best), ("4 5", "5 4")]
-    stdin(b"4 5\t5 4\n")
-    call(decoder, **flags)
-    assert drawn_pairs(tmp_path / "a.html") == [("4 5", "5 4")]
