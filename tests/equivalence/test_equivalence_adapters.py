@@ -149,8 +149,6 @@ def test_a_model_of_several_problems_can_be_adapted(make_run, tmp_path):
 
 
 # === Errors ===
-
-
 @pytest.mark.parametrize(
     ("settings", "changes", "named"),
     [

@@ -90,8 +90,6 @@ def test_masks_of_an_update_depend_on_the_seed_but_not_on_those_before_it_nor_on
 
 
 # === In the Transformer ===
-
-
 @pytest.fixture(scope="module")
 def model():
     dropouts = {"layer_prepostprocess_dropout": 0.3, "attention_dropout": 0.2, "relu_dropout": 0.25}

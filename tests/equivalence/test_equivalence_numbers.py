@@ -15,9 +15,8 @@ from t2t.training.trainer import DivergedError
 from tests.errors import refused
 from tests.slopes import slope_step, slopes, weights
 
+
 # === An update ===
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_an_update_that_is_not_finite_changes_nothing_and_says_so(bad, replicas):
@@ -34,8 +33,6 @@ def test_an_update_that_is_not_finite_changes_nothing_and_says_so(bad, replicas)
 
 
 # === A run ===
-
-
 STEEP = {"optimizer": "sgd", "learning_rate_schedule": "constant", "learning_rate_warmup_steps": 0}
 
 

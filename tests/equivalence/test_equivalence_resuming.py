@@ -22,9 +22,8 @@ from tests.builders import edited
 from tests.equivalence.identity import PARTS, arrays_of, assert_identical, differing
 from tests.errors import refused
 
+
 # === Whole runs ===
-
-
 class StopDuring(keras.callbacks.Callback):
     """Sends this process the signal that a cluster sends before it preempts a machine."""
 
@@ -125,8 +124,6 @@ def test_another_seed_is_another_run(make_run, tmp_path):
 
 
 # === Errors ===
-
-
 def test_a_run_is_not_resumed_with_another_seed(make_tiny, copied):
     with refused("--random_seed=4", copied, 3):
         make_tiny(copied, {"random_seed": 4}, train_steps=4).fit()

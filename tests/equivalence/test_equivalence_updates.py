@@ -166,8 +166,6 @@ def test_no_rate_outlives_its_update():
 
 
 # === float16 ===
-
-
 def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
     """A slope of 6 and the mean over 2 targets overflow float16 (65504) at the initial scale 2^15, but not at 2^14."""
     step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
@@ -246,8 +244,6 @@ def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
 
 
 # === Padding ===
-
-
 @pytest.mark.parametrize("norm_position", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))

@@ -89,8 +89,6 @@ def test_what_a_terminal_cannot_show_ends_no_command(tmp_path):
 
 
 # === A million empty lines ===
-
-
 RUN_AND_MEASURE = """
 import importlib, re, sys
 assert importlib.import_module("t2t.cli." + sys.argv[1]).main(sys.argv[1:]) == 0

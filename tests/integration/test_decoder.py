@@ -37,8 +37,6 @@ def decode(tiny_run):
 
 
 # === Files ===
-
-
 def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path):
     source = tmp_path / "dirty"
     source.write_bytes(b"\n".join(DIRTY))
@@ -58,8 +56,6 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path):
 
 
 # === Words ===
-
-
 @pytest.mark.slow  # that the flags of alignments reach the translator, and its links the file
 def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, tmp_path):
     (tmp_path / "in").write_text("1 2 3\n\n4 5 unheard 7\n")
@@ -110,8 +106,6 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
 
 
 # === Splits and conversation ===
-
-
 def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path):
     split = {"data_dir": tiny_run.data_dir, "decode_split": "test"}
     out = decode(**split, decode_to_file=tmp_path / "out").out.splitlines()
@@ -134,8 +128,6 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator):
 
 
 # === Mistakes ===
-
-
 @pytest.mark.parametrize(
     ("flags", "about"),
     [
@@ -167,8 +159,6 @@ def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_r
 
 
 # === `t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, compared with the Python API ===
-
-
 PAIRS = [("1 2 3", "3 2 1"), ("1 2 3", "1 2 3"), ("", "4"), ("5 6", ""), ("\ufffd 7", "7 \ufffd"), ("9 " * 30, "9 9")]
 PAIR_LINES = b"".join(f"{source}\t{target}\n".encode() for source, target in PAIRS).replace("\ufffd".encode(), b"\xff")
 
@@ -207,8 +197,6 @@ def test_without_a_name_the_scores_lie_beside_the_file(tiny_run, tmp_path):
 
 
 # === Choices ===
-
-
 def test_choices_are_counted_as_the_translator_scores(tiny_run, translator, tmp_path):
     rng, choices = random.Random(1), tmp_path / "choices"
     rows = [(rng.choices("0123456789", k=4), rng.choice("AB")) for _ in range(20)]

@@ -80,8 +80,6 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
 
 
 # === `--engine`: the commands and the Python functions decode a run with CTranslate2 ===
-
-
 @pytest.fixture
 def run(tiny_run, tmp_path):
     """A copy of the run in which conversions may be stored."""
@@ -215,8 +213,6 @@ def test_after_its_first_use_a_run_is_decoded_without_tensorflow_by_default(
 
 
 # === Outputs are scored against the raw text of a split, including words that are not in the vocabulary ===
-
-
 STRANGE = 3
 """Number of references with an unknown word; one more reference has a double space."""
 

@@ -204,8 +204,6 @@ def test_help_says_what_is_promised():
 
 
 # === `t2t-exporter --format=huggingface` on the command line, with transformers itself, which takes long to import ===
-
-
 OWN = r"""
 problem="--problem=text2text_files --data_dir=data"
 t2t-datagen $problem --train_source=train.source --train_target=train.target --dev_source=dev.source \

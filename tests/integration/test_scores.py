@@ -187,8 +187,6 @@ def test_files_that_are_not_named_or_not_there(tmp_path):
 
 
 # === `t2t-evalb`: EVALB's report for files as they are, and a one-line error for others ===
-
-
 GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
 TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"
 ROW = "   1    3    0   50.00  66.67     2      4    3      1      3     3   100.00\n"
@@ -284,8 +282,6 @@ def test_the_command_starts_without_tensorflow_and_sacrebleu(trees_in):
 
 
 # === `t2t-aer` on files, and on the hand-made alignments included in the package ===
-
-
 PAIRS, LINKS = ROOT / "examples/aligned_ende.tsv", ROOT / "examples/aligned_ende.links"
 
 
