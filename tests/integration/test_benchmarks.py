@@ -230,8 +230,6 @@ def test_pages_are_timed_until_they_can_be_used():
 
 
 # === `python -m benchmarks gpu` runs to the end on a CPU with toy sizes ===
-
-
 SMALL = ("--steps=2", "--turns=1", "--batch_size=64", "--length=8", "--vocab_size=100")
 
 
