@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.backends.cluster import ALONE, Cluster, find_cluster
+from t2t.backends.cluster import Cluster, find_cluster
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.field import check_values, param
@@ -154,10 +154,6 @@ class RunConfig:
     def cluster(self) -> Cluster:
         """The processes that train together; raises UserError if their addresses are invalid."""
         return find_cluster(self.worker_hosts, self.worker_index)
-
-    def devices(self, cluster: Cluster = ALONE) -> tuple[int, int, Cluster, int]:
-        """Returns the arguments of `Backend.devices`."""
-        return self.worker_gpu, self.worker_cpu, cluster, self.weight_shards
 
     def remembered(self) -> dict[str, Any]:
         """Returns the options of `REMEMBERED` by name, without the best checkpoints if there is no evaluation."""

@@ -251,7 +251,7 @@ def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     config = experiment.config
     hparams = decide_precision(experiment.hparams, backend().multiplies_bfloat16())
     problems, specs = experiment.problems, nominal_specs(config)
-    devices = backend().devices(*config.devices())
+    devices = backend().devices(config.worker_gpu, config.worker_cpu, weight_shards=config.weight_shards)
     keras.utils.set_random_seed(config.random_seed)
     model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)

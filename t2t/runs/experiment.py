@@ -202,8 +202,8 @@ class Experiment:
         if goes_on and config.cluster.is_chief and (warning := long_warmup(hparams)):
             log.warning(warning)
 
-    def record(self, hparams: HParams, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
-        """Returns the record of the run with its final hparams; see `RunRecord.warm_start`."""
+    def record(self, hparams: HParams, data: Sequence[OpenData]) -> RunRecord:
+        """Returns the record of the run with its final hparams, before a warm start."""
         config = self.config
         return RunRecord(
             problem=config.problem,
@@ -220,7 +220,6 @@ class Experiment:
             data_dir=to_record(config.data_folder),
             vocabularies=describe_encoders(encoders_of(data)),
             plugins=[plugin.to_dict() for plugin in self.plugins],
-            warm_start=warm_start,
             random_seed=config.random_seed,
             settings=config.remembered(),
             versions=versions(),
