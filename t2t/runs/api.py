@@ -78,14 +78,13 @@ def generate_data(
         MachineError: the data cannot be written.
     """
     from t2t.runs.data import check_data_options, generate_all
-    from t2t.runs.names import option_names, resolve_aliases
+    from t2t.runs.names import option_names
 
     config = as_config(
         problem=problem, data_dir=data_dir, tmp_dir=tmp_dir, t2t_usr_dir=t2t_usr_dir, problem_options=options
     )
     seed = as_integer("random_seed", random_seed)
     load_plugins_quietly(config.t2t_usr_dir)
-    config = resolve_aliases(config)
     known = option_names(config.problem)
     for name in options:
         if name.rpartition(".")[2] not in known:

@@ -105,7 +105,7 @@ class Experiment:
         """
         plugins = load_plugins_quietly(config.t2t_usr_dir or None)
         run = _run_in(config.output_folder) if config.output_dir else None
-        config = fill_from_start(fill_from_run(resolve_aliases(config), run, generates=generates))
+        config = resolve_aliases(fill_from_start(fill_from_run(config, run, generates=generates)))
         run = run if config.output_dir else _run_in(config.output_folder)
         return cls.of(fill_remembered(config, run), plugins, run)
 
@@ -117,7 +117,6 @@ class Experiment:
             UserError: an unknown name, a wrong value, or hparams that do not fit the problems or the model.
         """
         _check_complete(config)
-        config = resolve_aliases(config)
         problems = problems_of(config)
         for problem in problems:
             check_declared(problem)

@@ -20,7 +20,7 @@ from t2t.registry.overrides import plugin_errors
 from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, generate_all, open_all
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import check_takes, problems_of
+from t2t.runs.names import check_takes, problems_of, resolve_aliases
 from t2t.runs.run_checks import find_source
 from t2t.specs.constants import DEV, TRAIN
 from t2t.tuning.settings import RECORD_FILE, Objective, TuneSettings, resolve_objective
@@ -190,7 +190,7 @@ def search(
         MachineError: the folder cannot be written.
     """
     check_outside_zoo(folder, "study")
-    given = config
+    given = resolve_aliases(config)
 
     def experiment_of(overrides: str) -> Experiment:
         """Returns the run with these overrides and the search flags."""
