@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from t2t.errors import UserError
+from t2t.files.paths import StrPath
 from t2t.registry.plugins import Plugin, load_plugins
 
 BACKENDS = ("tensorflow", "jax")
@@ -93,10 +94,10 @@ def environment_of_child(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **changes}
 
 
-def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:
+def load_plugins_quietly(usr_dir: StrPath | None) -> list[Plugin]:
     """Calls `load_plugins` within `quietly`, as plug-ins may import TensorFlow."""
     with quietly():
-        return load_plugins(usr_dir)
+        return load_plugins(os.fspath(usr_dir or ""))
 
 
 @contextlib.contextmanager
