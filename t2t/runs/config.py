@@ -129,17 +129,17 @@ class RunConfig:
         """Returns the configuration with values from `origin`, which replace what it has."""
         return dataclasses.replace(self, **values, origins={**self.origins, **dict.fromkeys(values, origin)})
 
-    @property
+    @functools.cached_property
     def data_folder(self) -> Path:
         """Folder of generated data."""
         return local_path(self.data_dir or DEFAULT_DATA_DIR)
 
-    @property
+    @functools.cached_property
     def tmp_folder(self) -> Path:
         """Folder of raw files."""
         return local_path(self.tmp_dir) if self.tmp_dir else self.data_folder / "tmp"
 
-    @property
+    @functools.cached_property
     def output_folder(self) -> Path:
         """Folder of the run."""
         default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"

@@ -24,7 +24,7 @@ from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
-from t2t.runs.data import encoders_of, spec_of
+from t2t.runs.data import encoders_of, joined_spec
 from t2t.runs.decisions import check_adapters, compilation_line, decide, recorded_hparams
 from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
 from t2t.runs.model_check import check_first_call
@@ -94,7 +94,9 @@ class TrainingRun:
         keras.utils.set_random_seed(self.config.random_seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
-            self.model = create_model(self.experiment.model_class, hparams, spec_of(self.data), policy)
+            self.model = create_model(
+                self.experiment.model_class, hparams, joined_spec([one.problem.spec() for one in self.data]), policy
+            )
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
