@@ -31,7 +31,7 @@ from t2t.problems.vocabularies import (
 )
 from t2t.registry import FEATURES, PREPROCESSORS
 from t2t.registry.overrides import check_overrides, described
-from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
+from t2t.registry.tensor2tensor import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
