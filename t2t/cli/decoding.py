@@ -242,7 +242,7 @@ def _answer_pairs(loaded, answer_file, source: str, target: str, output_options:
 def draw_attention(loaded, source: str, page: str) -> None:
     """Draws attention for each line of a file or standard input; raises as `insight.lines.write_attention_page`."""
     prepare_framework()
-    from t2t.studio.lines import write_attention_page
+    from t2t.studio.figures import write_attention_page
 
     title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
     count = write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
