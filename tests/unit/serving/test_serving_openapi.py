@@ -10,10 +10,9 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.serving.engine import ServingEngine
 from t2t.serving.requests import SEARCH_KEYS
 from t2t.serving.routes import build_app
-from t2t.studio.loaded_models import LoadedModels
 from t2t.studio.routes import insight_addresses
 from t2t.studio.run_folders import RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModels, Studio
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.studio.curves import HOURS, Curves, CurveView, curves_json, curves_of, figure_of_curves, plot_curves
+from t2t.studio.curves import (
+    HOURS,
+    Curves,
+    CurveView,
+    curves_json,
+    curves_of,
+    figure_of_curves,
+    plot_curves,
+    running_mean,
+    thin,
+)
 from t2t.studio.run_figures import RunFigures
-from t2t.studio.thinning import running_mean, thin
 from tests.errors import refused
 
 

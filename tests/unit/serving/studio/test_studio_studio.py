@@ -12,11 +12,9 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError
-from t2t.studio.hparams_table import hparams_json
-from t2t.studio.loaded_models import LoadedModel, LoadedModels
-from t2t.studio.run_answers import runs_answer
+from t2t.studio.run_answers import hparams_json, runs_answer
 from t2t.studio.run_folders import NamedRun, RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModel, LoadedModels, Studio
 from tests.errors import refused
 from tests.many_runs import write_run, write_runs
 
