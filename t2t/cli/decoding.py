@@ -197,7 +197,7 @@ def answer_pairs(loaded, source: str, target: str, aligns: bool, window: int, sh
 def draw_attention(loaded, source: str, page: str) -> None:
     """Draws attention for each line of a file or standard input; raises as `insight.lines.write_attention_page`."""
     prepare_framework()
-    from t2t.studio.lines import write_attention_page
+    from t2t.studio.figures import write_attention_page
 
     title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
     count = write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)

@@ -11,7 +11,7 @@ import functools
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +112,11 @@ class DigestShards(ShardTask):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CallMethod(PipelineTask):
-    """Calls a method of a problem with several tuples of arguments; stores the results, plain JSON, in files."""
+class CallFunction(PipelineTask):
+    """Calls a function with a problem and several tuples of arguments; stores the results, plain JSON, in files."""
 
     named: NamedProblem
-    method: str
+    function: Callable[..., Any]
     calls: tuple[tuple, ...]
     folder: Path
     """Folder for the results, empty at first."""
@@ -127,7 +127,7 @@ class CallMethod(PipelineTask):
 
     def run(self, opened: Problem, element: int) -> dict[str, int]:
         """Makes one call."""
-        result, path = getattr(opened, self.method)(*self.calls[element]), self._path(element)
+        result, path = self.function(opened, *self.calls[element]), self._path(element)
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_atomically(path, json.dumps(result).encode())
         return {}
@@ -199,16 +199,16 @@ def _call_each(
     runner: Runner,
     folder: Path,
     problem: Problem,
-    method: str,
+    function: Callable[..., Any],
     calls: Iterable[tuple],
 ) -> Iterator[Any]:
-    """Calls a method of a problem in the workers; a `CallEach` once the first four are bound."""
+    """Calls a function of a problem in the workers; a `CallEach` once the first four are bound."""
     with os_errors_as_machine_errors(f"cannot write {folder}"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     arguments = tuple(calls)
-    task = CallMethod(
-        named=named, method=method, calls=arguments, folder=folder, count=len(arguments),
+    task = CallFunction(
+        named=named, function=function, calls=arguments, folder=folder, count=len(arguments),
         failures=Failures(folder / "failures"),
     )  # fmt: skip
     runner(task, options, "vocabulary")

@@ -60,8 +60,6 @@ def typed(monkeypatch, content: bytes, terminal=False):
 
 
 # === Conversation ===
-
-
 def test_without_a_terminal_there_is_one_line_for_each_line_and_no_prompt(monkeypatch, capfdbinary):
     typed(monkeypatch, "a dog\r\n\nq\nüb\u2028er\nÿ".encode() + b"\xff\nlast")
     decode_interactively(Echo())
@@ -104,8 +102,6 @@ def test_other_formats_are_those_of_files_and_a_language_model_begins_with_nothi
 
 
 # === Names of outputs ===
-
-
 @pytest.mark.parametrize(
     ("source", "hparams", "output_format", "expected"),
     [
@@ -135,8 +131,6 @@ def test_flags_become_what_is_wanted():
 
 
 # === Scores of a file ===
-
-
 @pytest.mark.parametrize(
     ("problem", "output", "reference", "printed"),
     [
@@ -174,8 +168,6 @@ def test_a_file_is_scored_against_several_references(tmp_path, capsys):
 
 
 # === The decoder's flags of languages, with a run whose inputs have language tags; no model decodes ===
-
-
 PROBLEM = "text2text_files"
 OPTIONS = {"language_tags": "de,zh", "target_language": "de"}
 SIDES = [f"{split}_{side}" for split in ("train", "dev") for side in ("source", "target")]

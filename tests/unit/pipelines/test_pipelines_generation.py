@@ -104,8 +104,6 @@ def local_data(sums_class, tmp_path):
 
 
 # === Generation and decoding by Apache Beam: the bytes of one machine ===
-
-
 OPTIONS = "--runner=DirectRunner"
 
 
