@@ -84,46 +84,36 @@ class RunEvaluator:
 
     def best_trackers(self, run: RunDir, store: CheckpointStore, keep_best: int = 1) -> list[BestTracker]:
         """Returns trackers of the best checkpoints of the run, which keeps `keep_best`, and of each of its problems."""
+
+        def tracker(figure: str, of: str, keep_best: int) -> BestTracker:
+            name = f"{of}/{figure}" if of else figure
+            key = f"dev/{name}"
+            lines = (line for line in run.metrics() if key in line)
+            history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
+            return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
+
         if len(self._parts) == 1:
-            return [self._best_tracker(run, store, self.figure, keep_best=keep_best)]
-        of_each = [self._best_tracker(run, store, part.best_metric, part.name) for part in self._parts]
-        return [self._best_tracker(run, store, self.figure, MEAN, keep_best), *of_each]
+            return [tracker(self.figure, "", keep_best)]
+        return [tracker(self.figure, MEAN, keep_best), *(tracker(one.best_metric, one.name, 1) for one in self._parts)]
 
-    def _best_tracker(
-        self, run: RunDir, store: CheckpointStore, figure: str, of: str = "", keep_best: int = 1
-    ) -> BestTracker:
-        name = f"{of}/{figure}" if of else figure
-        key = f"dev/{name}"
-        lines = (line for line in run.metrics() if key in line)
-        history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
-        return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
+    def write_outputs(self, run: RunDir, update: int, figures: dict[str, float]) -> None:
+        """Stores the outputs for some sentences of each problem in the run's folder."""
+        found = [
+            DevOutputs.pick(update, part.name, evaluator.sources, references, outputs)
+            for part, evaluator in zip(self._parts, self._evaluators, strict=True)
+            if evaluator.decoded is not None
+            for outputs, references in [evaluator.decoded]
+        ]
+        if found:
+            add_dev_outputs(run.dev_outputs_file, found)
 
-    def outputs_listener(self, run: RunDir) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that stores the outputs for some sentences of each problem in the run's folder."""
-
-        def listener(update: int, figures: dict[str, float]) -> None:
-            found = [
-                DevOutputs.pick(update, part.name, evaluator.sources, references, outputs)
-                for part, evaluator in zip(self._parts, self._evaluators, strict=True)
-                if evaluator.decoded is not None
-                for outputs, references in [evaluator.decoded]
-            ]
-            if found:
-                add_dev_outputs(run.dev_outputs_file, found)
-
-        return listener
-
-    def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that calls `show(update, figures, problem)` for each problem."""
+    def show_each(self, show: Callable[..., Any], update: int, figures: dict[str, float]) -> None:
+        """Calls `show(update, figures, problem)` for each problem."""
         names = [part.name for part in self._parts]
-
-        def listener(update: int, figures: dict[str, float]) -> None:
-            for of in [*names, MEAN] if len(names) > 1 else names:
-                start = f"{of}/" if of else ""
-                own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
-                show(update, own, of)
-
-        return listener
+        for of in [*names, MEAN] if len(names) > 1 else names:
+            start = f"{of}/" if of else ""
+            own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
+            show(update, own, of)
 
 
 log = logging.getLogger("t2t")
