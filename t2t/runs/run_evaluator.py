@@ -4,6 +4,7 @@ With several problems, each has figures `<problem>/<figure>` and its own best ch
 the mean over the problems of `best_metric`, or of the loss per token if that is not set.
 """
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,6 @@ import numpy as np
 
 from t2t.backends.workers import Workers
 from t2t.checkpoints.averaging import AVERAGED_BEST, mean_checkpoint
-from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
@@ -129,7 +129,13 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
         UserError: a checkpoint is damaged.
         MachineError: the mean cannot be saved.
     """
-    mean = _missing_mean(store) if workers.is_chief else None
+    mean = None
+    if workers.is_chief:
+        steps, saved = [one.step for one in store.ranking() if store.has(one.step)], None
+        if AVERAGED_BEST in store.names():
+            with contextlib.suppress(UserError):  # damaged, or removed meanwhile
+                saved = store.load(AVERAGED_BEST, parts=()).state.get("averaged_steps")
+        mean = mean_checkpoint(store, steps) if len(steps) > 1 and saved != steps else None
     if not workers.gather([int(mean is not None)])[0, 0]:
         return
     own = {v.path: np.asarray(v) for v in step.model.variables}  # the mean has adapters merged into their base
@@ -143,21 +149,6 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
     if mean is not None:
         store.save_named(AVERAGED_BEST, mean.step, model=mean.model, state=mean.state)
         _report(store, evaluator, figures)
-
-
-def _missing_mean(store: CheckpointStore) -> Checkpoint | None:
-    """Returns the mean of the ranked checkpoints; None if it is already saved, or there are fewer than two."""
-    steps = [one.step for one in store.ranking() if store.has(one.step)]
-    if len(steps) < 2 or (AVERAGED_BEST in store.names() and _averaged_steps(store) == steps):
-        return None
-    return mean_checkpoint(store, steps)
-
-
-def _averaged_steps(store: CheckpointStore) -> list[int]:
-    try:
-        return store.load(AVERAGED_BEST, parts=()).state.get("averaged_steps", [])
-    except UserError:  # damaged, or removed meanwhile
-        return []
 
 
 def _report(store: CheckpointStore, evaluator: RunEvaluator, figures: dict[str, float]) -> None:
