@@ -35,7 +35,7 @@ _SECTIONS = {
     "batch": BatchHParams, "mixture": MixtureHParams, "train": TrainHParams, "decode": DecodeHParams,
 }  # fmt: skip
 _ATOMS = (bool, int, float, str)
-"""Types of values that are equal only if they are of one type and the same."""
+"""Types whose values stay as they are where the default of their field is of the same type."""
 _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
 
 
@@ -75,8 +75,7 @@ class HParams(
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
                 raise UserError(f"{asked}: the run has been resolved", f"use replace({name}=...) for a copy")
-            default = field.default
-            if value is not default and not (type(value) is type(default) in _ATOMS and value == default):
+            if value is not field.default and not type(value) is type(field.default) in _ATOMS:
                 value = coerce(field, value)
             object.__setattr__(self, name, value)
 
