@@ -66,10 +66,6 @@ class DigestRecord:
     verdicts: FileRecord
     """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
 
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.digests, self.verdicts]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DuplicatesRecord:
@@ -81,10 +77,6 @@ class DuplicatesRecord:
     """Number of samples of each shard."""
     repeated: FileRecord
     """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.repeated]
 
 
 def digest_folder(folder: Path, shard: int) -> Path:

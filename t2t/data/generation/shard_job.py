@@ -28,7 +28,7 @@ from t2t.data.generation.plan import (
 from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
 from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.generation.worker_pool import WorkerPool
-from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
+from t2t.data.manifest import ColumnTotals, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
@@ -51,10 +51,6 @@ class ShardResult:
     texts: dict[str, TextsRecord]
     """By feature, the raw text; for dev and test splits only."""
     counts: SampleCounts
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns all files of the shard."""
-        return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
 
 
 def shard_folder(folder: Path, split: str, shard: int) -> Path:
