@@ -206,7 +206,7 @@ class Experiment:
             },
             data_dir=to_record(config.data_folder),
             vocabularies=describe_encoders(encoders_of(data)),
-            plugins=[plugin.to_dict() for plugin in self.plugins],
+            plugins=[dataclasses.asdict(plugin) for plugin in self.plugins],
             random_seed=config.random_seed,
             settings=config.remembered(),
             versions=versions(),

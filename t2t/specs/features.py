@@ -60,10 +60,6 @@ class FeatureSpec:
         if self.word_starts and (len(self.word_starts) != self.vocab_size or set(self.word_starts) - set("01")):
             raise ValueError(f"word_starts is not a 0 or 1 for each of {self.vocab_size} ids")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the feature as plain JSON, without `word_starts` if it is empty, as in older records."""
-        return {name: value for name, value in asdict(self).items() if name != "word_starts" or value}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemSpec:
@@ -110,10 +106,12 @@ class ProblemSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the spec as plain JSON, which `t2t.files.trust.read_record` reads."""
-        features = {name: feature.to_dict() for name, feature in self.features.items()}
-        fields = {"name": self.name, "features": features, "shared_vocabulary": self.shared_vocabulary}
-        members = [member.to_dict() for member in self.members]
-        return {**fields, "members": members} if members else fields
+        return asdict(self, dict_factory=_without_empty)
+
+
+def _without_empty(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the fields of a spec, without those that older records do not have, if they are empty."""
+    return {name: value for name, value in fields if value or name not in ("word_starts", "members")}
 
 
 def _as_int(value: SupportsIndex, name: str) -> int:
