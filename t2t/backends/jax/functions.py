@@ -3,7 +3,6 @@
 Legend: B rows of a batch, as they are given and as they are padded.
 """
 
-import contextlib
 import contextvars
 import logging
 import math
@@ -20,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from t2t.backends.base import Batch, CompiledFunction, ForwardCost
 from t2t.backends.jax.padding import padded_length, padded_rows
 from t2t.data.reading.batching import pad_to
-from t2t.layers.mode import held, in_mode
+from t2t.layers.mode import in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -29,25 +28,12 @@ log = logging.getLogger("t2t")
 _SHARD = "shard"
 """The axis of a mesh along which the devices hold the parts of a copy; the axis before it is that of the copies."""
 
-_current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
+current_copy: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
 """Index of the copy that this thread uses, which lies on one device or is split over several."""
 
 
-def devices_of(model: SequenceModel) -> list[str]:
-    """Returns a name for each copy of a model's weights, after its devices; `[""]` if there is one copy."""
-    rows = _rows(model.variables[0].value)
-    return [",".join(map(str, row)) for row in rows] if len(rows) > 1 else [""]
-
-
-@contextlib.contextmanager
-def use_device(number: int) -> Iterator[None]:
-    """Context in which functions that this thread calls read the copy of this number."""
-    with held(_current, number):
-        yield
-
-
 class Copies:
-    """The weights of a model; each thread gets the copy that it uses, see `use_device`."""
+    """The weights of a model; each thread gets the copy that it uses, see `current_copy`."""
 
     def __init__(self, variables: Sequence[keras.Variable]):
         self._variables = variables
@@ -58,7 +44,7 @@ class Copies:
         values = [variable.value for variable in self._variables]
         if not values:
             return values
-        rows, number = _rows(values[0]), _current.get()
+        rows, number = rows_of(values[0]), current_copy.get()
         if len(rows) == 1:
             return values
         known = self._known.get(number)
@@ -67,7 +53,7 @@ class Copies:
         return known[1]
 
 
-def _rows(value: jax.Array) -> list[list[jax.Device]]:
+def rows_of(value: jax.Array) -> list[list[jax.Device]]:
     """Returns the devices of each copy of a value."""
     if not isinstance(value.sharding, NamedSharding):
         return [list(value.sharding.device_set)]
