@@ -24,8 +24,14 @@ from t2t.hparams.groups import (
     ScheduleHParams,
     TrainHParams,
 )
-from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
-from t2t.hparams.synonyms import did_you_mean
+from t2t.hparams.override import (
+    assigned_names,
+    did_you_mean,
+    drop_overrides,
+    merge_overrides,
+    parse_overrides,
+    pick_overrides,
+)
 from t2t.registry.overrides import PluginError, check_dataclass, check_overrides, described
 
 _MODEL = "model"

@@ -16,7 +16,7 @@ from t2t.layers.modalities.selection import Modalities
 from t2t.layers.modalities.video import PixelVideo
 from t2t.layers.positions import ImagePositions
 from t2t.layers.tensors import Features
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import EncoderDecoder
 from t2t.models.transformer import Decoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS

@@ -135,8 +135,7 @@ from t2t.layers.recurrent_decoder import Memory
 from t2t.layers.residual import build_all
 from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Features
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
