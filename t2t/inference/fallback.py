@@ -9,11 +9,11 @@ Legend: R inputs.
 """
 
 import dataclasses
+import functools
 import logging
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 from t2t.search.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from t2t.inference.ctranslate2.cache import ConversionCache
 
 log = logging.getLogger("t2t")
 
@@ -107,23 +110,6 @@ class Reference:
     """By kind of search, see `kind_of_search`."""
 
 
-class Verdicts(Protocol):
-    """Keeps what the model has answered, and how the fast engine compares."""
-
-    @property
-    def reference(self) -> Reference | None:
-        """The model's answers so far."""
-
-    def keep_reference(self, reference: Reference) -> None:
-        """Stores the model's answers."""
-
-    def get(self, what: str) -> Agreement | None:
-        """Returns the result of a comparison, or None."""
-
-    def set(self, what: str, found: Agreement) -> None:
-        """Stores the result of a comparison."""
-
-
 class Judge:
     """Compares a fast engine with the model itself, once for each kind of search.
 
@@ -139,18 +125,22 @@ class Judge:
     def __init__(
         self,
         demand: Demand,
-        verdicts: Verdicts,
+        verdicts: "ConversionCache",
         ask: Callable[[], Questions],
         hparams: DecodeHParams,
         longest_sequence: int | None = None,
         start: Sequence[int] = (),
     ):
         self._demand, self._verdicts, self._ask, self._start = demand, verdicts, ask, tuple(start)
-        self._hparams = dataclasses.replace(hparams, shortlist=False, extra_length=EXTRA_LENGTH)
-        self._longest_sequence = longest_sequence
+        self._of_run, self._longest_sequence = hparams, longest_sequence
         self._found: dict[str, Agreement] = {}
         self._known: Reference | None = None
         self._comparing = threading.RLock()
+
+    @functools.cached_property
+    def _hparams(self) -> DecodeHParams:
+        """Of comparisons."""
+        return dataclasses.replace(self._of_run, shortlist=False, extra_length=EXTRA_LENGTH)
 
     def disagreement(self, fast: Engine, full: Callable[[], Engine], settings: SearchSettings | None = None) -> str:
         """Returns how the engines differ, in scores of given outputs and, with `settings`, in that search.
@@ -263,18 +253,6 @@ def _best(batches: Iterator[BatchHypotheses]) -> Answers:
     return Answers(list(ids), list(scores), list(log_probs))
 
 
-class PartialEngine(Engine):
-    """An engine that supports only some requests."""
-
-    @abstractmethod
-    def refusal(self, request: DecodeRequest) -> str:
-        """Returns why it cannot decode as requested; an empty text if it can."""
-
-    @abstractmethod
-    def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
-        """Returns why it cannot score; an empty text if it can."""
-
-
 class FallbackEngine(Engine):
     """Uses `fast` for the requests that it supports, else `full`, and logs each reason once.
 
@@ -284,19 +262,17 @@ class FallbackEngine(Engine):
         judge: decides whether `fast` answers as `full`; None to use it unchecked.
     """
 
-    def __init__(self, fast: PartialEngine, full: Callable[[], Engine], judge: Judge | None = None):
+    def __init__(self, fast: Engine, full: Callable[[], Engine], judge: Judge | None = None):
         self._fast, self._full, self._judge = fast, full, judge
         self._notified: set[str] = set()
         self.name = fast.name
 
     def refusal(self, request: DecodeRequest) -> str:
         """Returns why `full` decodes instead, whatever a comparison says; an empty text if `fast` may."""
-        return self._fast.refusal(request) or self._unchecked(request.settings)
-
-    def _unchecked(self, settings: SearchSettings) -> str:
-        if self._judge is None or settings.only_best or not settings.uses_beam_search:
-            return ""
-        return "it finds other outputs below the best"
+        if refusal := self._fast.refusal(request):
+            return refusal
+        is_list = not request.settings.only_best and request.settings.uses_beam_search
+        return "it finds other outputs below the best" if self._judge and is_list else ""
 
     def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class."""

@@ -71,7 +71,6 @@ class ModelEngine(Engine):
         self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
         self._lock, self._building = threading.Lock(), threading.Lock()
         self._jobs = Jobs(model, sharing)
-        self._scorer = Scorer(model, self._jobs)
 
     @property
     def devices(self) -> list[str]:
@@ -90,7 +89,31 @@ class ModelEngine(Engine):
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """See the base class."""
-        return self._scorer(sources, targets, hparams)
+        has_inputs = self._model.spec.inputs is not None
+        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
+        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
+        log_probs = self._log_probs
+
+        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+            indices, _ = batch
+            features = {TARGETS: padded([targets[i] for i in indices])}
+            if has_inputs:
+                features[INPUTS] = padded([sources[i] for i in indices])
+            with memory_errors(features[TARGETS], 1):
+                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
+            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
+
+        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))
+
+    @functools.cached_property
+    def _log_probs(self) -> CompiledFunction:
+        """Returns the log-probabilities of the tokens of targets, given their inputs if the model has any."""
+        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
+        if self._model.spec.inputs is not None:
+            signature[INPUTS] = inputs_signature(self._model)
+        return backend().compile(
+            lambda features: self._model.score_targets(features).log_probs, [signature], self._model
+        )
 
     @functools.cached_property
     def shortlist(self) -> Shortlist:
@@ -157,39 +180,3 @@ class ModelEngine(Engine):
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))
-
-
-class Scorer:
-    """Scores targets given their sources, or by themselves if the model has no inputs."""
-
-    def __init__(self, model: SequenceModel, jobs: Jobs):
-        self._model, self._jobs = model, jobs
-
-    @functools.cached_property
-    def _log_probs(self) -> CompiledFunction:
-        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
-        if self._model.spec.inputs is not None:
-            signature[INPUTS] = inputs_signature(self._model)
-        return backend().compile(
-            lambda features: self._model.score_targets(features).log_probs, [signature], self._model
-        )
-
-    def __call__(
-        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """Yields indices of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
-        has_inputs = self._model.spec.inputs is not None
-        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
-        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
-        log_probs = self._log_probs
-
-        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-            indices, _ = batch
-            features = {TARGETS: padded([targets[i] for i in indices])}
-            if has_inputs:
-                features[INPUTS] = padded([sources[i] for i in indices])
-            with memory_errors(features[TARGETS], 1):
-                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
-            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
-
-        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))

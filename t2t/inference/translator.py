@@ -48,6 +48,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings, check_whole_number, search_settings
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
+from t2t.text.encoder import LanguageMarks
 from t2t.text.words import single_spaced
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Translator:
         self.facts: ModelFacts = model
         """What is known about the model without building it."""
         self.has_inputs = model.spec.inputs is not None
+        self.reads_text = reads_ids(model)
+        """Whether it reads text: as inputs, or as prefixes of outputs."""
         self._model, self._sharing = model, sharing
         if engine is not None:
             self.engine = engine
@@ -135,10 +138,10 @@ class Translator:
         """Whether the model was given built; otherwise it is built only for what another engine cannot do."""
         return not isinstance(self._model, LazyModel)
 
-    @property
-    def reads_text(self) -> bool:
-        """Whether it reads text: as inputs, or as prefixes of outputs."""
-        return reads_ids(self.facts)
+    @functools.cached_property
+    def _marks(self) -> LanguageMarks:
+        """The ids that stand for languages in inputs and outputs."""
+        return self.problem.languages.marks()
 
     @property
     def rewrites_text(self) -> bool:
@@ -149,7 +152,7 @@ class Translator:
     @property
     def longest_input(self) -> int:
         """Maximum ids of an input, without end of sequence and the language code behind it; longer ones are cut."""
-        return self.longest_target - len(self.problem.languages.marks().input_end)
+        return self.longest_target - len(self._marks.input_end)
 
     @property
     def longest_target(self) -> int:
@@ -169,8 +172,8 @@ class Translator:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
-        if any(marks := self.problem.languages.marks()):
-            digest.update(f"\0marks {[list(ids) for ids in marks]}".encode())
+        if any(self._marks):
+            digest.update(f"\0marks {[list(ids) for ids in self._marks]}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.model_engine.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
@@ -193,7 +196,10 @@ class Translator:
 
         They begin with a language's tag or code where the problem has one there.
         """
-        texts = as_texts(texts)
+        return self._encode(as_texts(texts))
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        """Does as `encode`, for texts from `as_texts`."""
         if self.has_inputs and feature_of(self.problem, INPUTS).single_spaces:
             texts = [single_spaced(text) for text in texts]
         if not self.reads_text:
@@ -203,7 +209,7 @@ class Translator:
                 "give a file of their paths to t2t-decoder --decode_from_file, or arrays to translate_ids",
             )
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
-        start = self.problem.languages.marks().input_start
+        start = self._marks.input_start
         return [[*start, *row] for row in rows] if start else rows
 
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
@@ -230,7 +236,7 @@ class Translator:
         """
         self._check_scores()
         read = self.read_targets(texts, sources, name_of)
-        rows, start = self.problem.encoders[TARGETS].encode_batch(read), self._output_start
+        rows, start = self.problem.encoders[TARGETS].encode_batch(read), self._marks.output_start
         return [[*start, *row] for row in rows] if start else rows
 
     def read_targets(
@@ -248,7 +254,7 @@ class Translator:
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
         """Returns inputs (ids as from `encode`, or arrays) as the model reads them, see `cut_rows`."""
-        return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.languages.marks().input_end)
+        return cut_rows(self.facts, sentences, hparams or self.hparams, self._marks.input_end)
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, and the model is not run."""
@@ -259,15 +265,10 @@ class Translator:
 
         No code is added for models that are not autoregressive.
         """
-        start = self._output_start
+        start = self._marks.output_start
         if not start or not self.facts.autoregressive:
             return prefixes
         return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
-
-    @property
-    def _output_start(self) -> tuple[int, ...]:
-        """Ids that each output begins with."""
-        return self.problem.languages.marks().output_start
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
         """Returns the search settings and decode hparams of a call with these arguments.
@@ -330,7 +331,7 @@ class Translator:
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
         return self.translate_ids(
-            self.encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
+            self._encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
         )
 
     def translate_ids(
@@ -424,7 +425,7 @@ class Translator:
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
-            code_length=len(self._output_start),
+            code_length=len(self._marks.output_start),
             constraints=constraints_of(
                 self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
             ),
@@ -460,7 +461,7 @@ class Translator:
         if not self.has_inputs or not self.reads_text or INPUTS not in self.problem.encoders:
             return np.arange(len(sentences))
         if sources is None:
-            start, decode = self.problem.languages.marks().input_start, self.problem.encoders[INPUTS].decode
+            start, decode = self._marks.input_start, self.problem.encoders[INPUTS].decode
             own = (ids[len(start) :] if tuple(ids[: len(start)]) == start else ids for ids in sentences)
             sources = [decode(ids) for ids in own]
         return np.array([n for n, text in enumerate(sources) if not self.is_blank(text)], int)
@@ -597,7 +598,7 @@ class Translator:
 
         The problem's language code, with which every output begins, is certain, as in `Hypothesis.log_prob`.
         """
-        encoder, begun = self.problem.encoders[TARGETS], len(self._output_start)
+        encoder, begun = self.problem.encoders[TARGETS], len(self._marks.output_start)
         scored: list[Tokens] = [()] * len(targets)
         for indices, found in self.engine.score_tokens(rows, targets, hparams) if len(targets) else ():
             for index, log_probs in zip(indices, found, strict=True):

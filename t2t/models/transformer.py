@@ -334,12 +334,13 @@ def attended_inputs(model: SequenceModel, inputs):
 def build_self_attention(
     owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, **settings: Any
 ) -> MultiHeadAttention:
-    """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them.
+    """Returns the self-attention layer of `owner`, with the relative or rotary positions that the hparams choose.
 
     `settings` are further arguments of `MultiHeadAttention`.
     """
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     settings |= {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    settings |= {"relative_keys": hparams.relative_keys}
     return build_attention(owner, hparams, "self_attention", span=span, **settings)
 
 

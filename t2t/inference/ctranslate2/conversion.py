@@ -91,6 +91,8 @@ def complaints(hparams: TransformerHParams) -> list[str]:
         found.append("positions=words: it adds the vectors of a table, by position")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
+    if hparams.relative_keys:
+        found.append(f"relative_keys={hparams.relative_keys}: its vectors of distances are those of positions=relative")
     keys, values = hparams.key_channels, hparams.value_channels
     if keys != values:
         found.append(f"attention_key_channels={keys}, attention_value_channels={values}: its heads have one size")

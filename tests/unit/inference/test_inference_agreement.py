@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import pytest
 
+from t2t.inference.engine import Engine
 from t2t.inference.fallback import (
     EXTRA_LENGTH,
     Agreement,
@@ -13,7 +14,6 @@ from t2t.inference.fallback import (
     Demand,
     FallbackEngine,
     Judge,
-    PartialEngine,
     Questions,
     compare_answers,
 )
@@ -44,19 +44,13 @@ class Verdicts(dict):
         self.reference = reference
 
 
-class Wrapped(PartialEngine):
+class Wrapped(Engine):
     """An engine that refuses nothing, and answers as another one."""
 
     name = "wrapped"
 
     def __init__(self, engine):
         self._engine = engine
-
-    def refusal(self, request):
-        return ""
-
-    def score_refusal(self, sources, targets):
-        return ""
 
     def decode(self, request):
         return self._engine.decode(request)
