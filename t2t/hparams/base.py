@@ -45,22 +45,10 @@ _ATOMS = (bool, int, float, str)
 _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
 
 
-class _Making(type):
-    """Metaclass whose constructor call suggests the nearest name for a misspelt field."""
-
-    if not TYPE_CHECKING:  # type checkers see the dataclass constructor
-
-        def __call__(cls, **values):
-            for name in values:
-                _field(cls, name)
-            return super().__call__(**values)
-
-
 @dataclasses.dataclass(kw_only=True)
 class HParams(
     EveryModelHParams, ObjectiveHParams, ScheduleHParams, OptimizerHParams, BatchHParams, MixtureHParams, TrainHParams,
     DecodeHParams,
-    metaclass=_Making,
 ):  # fmt: skip
     """Hparams of every run; base class of the model families, keyword-only dataclasses that add fields with `param`."""
 
@@ -74,7 +62,13 @@ class HParams(
             if hasattr(HParams, name) and name not in _fields(HParams):
                 raise UserError(f"hparam {name!r} has the name of a method", "rename it")
 
-    if not TYPE_CHECKING:  # else a misspelt field could be set
+    if not TYPE_CHECKING:  # type checkers see the constructor and the fields of a dataclass
+
+        def __new__(cls, **values):
+            """Suggests the nearest name for a misspelt field."""
+            for name in values:
+                _field(cls, name)
+            return super().__new__(cls)
 
         def __setattr__(self, name, value):
             field = self.field_of(name)
@@ -91,6 +85,11 @@ class HParams(
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace()
+
+    @classmethod
+    def of(cls, other: "HParams", **values: Any) -> Self:
+        """Returns a set of this class with the values of another one, of a base class, and some changed."""
+        return cls(**dict(other.items())).replace(**values)
 
     def replace(self, **values: Any) -> Self:
         """Returns an unfrozen copy with some values changed."""

@@ -55,7 +55,7 @@ class Positions(keras.layers.Layer):
         raise NotImplementedError
 
 
-def _sinusoids_at(position_T, width: int, layout: str):
+def sinusoids_at(position_T, width: int, layout: str):
     """Returns the sinusoids of positions, (T, width) float32."""
     angles = ops.cast(position_T, "float32")[:, None] * wave_frequencies(width, layout).astype(np.float32)[None, :]
     encoding = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1 if layout == "interleaved" else -2)
@@ -74,7 +74,7 @@ class SinusoidalPositions(Positions):
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        return _sinusoids_at(position_T + self.first, self.width, self.layout)
+        return sinusoids_at(position_T + self.first, self.width, self.layout)
 
 
 class LearnedPositions(Positions):
@@ -96,51 +96,6 @@ class LearnedPositions(Positions):
     def vectors(self, position_T):
         """Returns the vectors of positions, (T, D); positions beyond the table get its last one."""
         return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
-
-
-class ImagePositions(Positions):
-    """Adds sinusoids of the row to the first half of the channels, and of the position in the row to the second.
-
-    Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
-    """
-
-    def __init__(self, width: int, columns: int, layout: str = "interleaved", **kwargs):
-        super().__init__(**kwargs)
-        self.width, self.columns, self.layout = width, columns, layout
-
-    def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D) float32."""
-        places = (position_T // self.columns, position_T % self.columns)
-        halves = [_sinusoids_at(place_T, self.width // 2, self.layout) for place_T in places]
-        return ops.concatenate(halves, axis=-1)
-
-
-class ClipPositions(Positions):
-    """Adds sinusoids of the time to half of the channels of a tubelet, and of its row and column to a quarter each.
-
-    Times are in frames, rows and columns in pixels.
-
-    Args:
-        width: D, a multiple of 8.
-        grid: rows and columns of tubelets that share frames.
-        steps: distance of neighbouring tubelets, in frames and in pixels.
-        layout: see `sinusoids`.
-    """
-
-    def __init__(
-        self, width: int, grid: tuple[int, int], steps: tuple[int, int], layout: str = "interleaved", **kwargs
-    ):
-        super().__init__(**kwargs)
-        self.width, self.grid, self.steps, self.layout = width, grid, steps, layout
-
-    def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D) float32; positions run along columns, then rows, then times."""
-        (rows, columns), (frames, pixels) = self.grid, self.steps
-        times_T = position_T // (rows * columns) * frames
-        places = (position_T // columns % rows * pixels, position_T % columns * pixels)
-        waves = [_sinusoids_at(times_T, self.width // 2, self.layout)]
-        waves += [_sinusoids_at(place_T, self.width // 4, self.layout) for place_T in places]
-        return ops.concatenate(waves, axis=-1)
 
 
 def build_positions(

@@ -9,7 +9,9 @@ the words, every layer and every mixture adds to its input:
 A mixture is called once on all positions of a sequence. The decoder can do so because only its bottom layer attends to
 the source: the layers above it read whole sequences.
 
-Legend: B batch, S source length, T target length, D width, U units of a cell, N rows, G gate inputs of a cell.
+Legend: B batch, S source length, T target length, D width, U units of a cell, N rows or positions, G gate inputs of a
+cell. Of experts in two levels: P groups of M experts each, J groups of a position, and J experts in each of them, so
+that E = P * M experts, of which a position uses K = J * J.
 """
 
 from dataclasses import dataclass
@@ -121,11 +123,12 @@ from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.feed_forward import Experts
+from t2t.layers.feed_forward import ChosenExperts, Experts, ExpertScores, Gates, NoisyScores, choose
 from t2t.layers.loops import scan
 from t2t.layers.recurrent import CellState, RecurrentLayer, build_cell
 from t2t.layers.recurrent_decoder import DecoderState, FactoredAttention, Memory
 from t2t.layers.residual import CompositeLayer
+from t2t.layers.tensors import Tensor
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 
@@ -140,14 +143,57 @@ class Mixture(NamedTuple):
     balance: float
 
 
+class HierarchicalGate(CompositeLayer):
+    """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
+
+    The weight of an expert is that of its group times its own within the group.
+    """
+
+    def __init__(self, experts: int, groups: int, chosen: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
+        self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
+        # The gates within the groups, side by side.
+        self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""
+        size = self.experts // self.groups
+        outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
+        first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
+
+        def of_chosen_groups(scores_NE):
+            return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
+
+        inner = choose(ExpertScores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
+        experts_NJJ = size * outer.experts[..., None] + inner.experts
+        weights_NJJ = outer.weights[..., None] * inner.weights
+        importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
+        shape = (-1, self.chosen)
+        return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
+
+    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Tensor, Tensor]:
+        """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
+        size = self.experts // self.groups
+        visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
+        shares_NJM = ops.sum(ops.one_hot(inner.experts, size, dtype="float32") * inner.weights[..., None], axis=2)
+        importance_PM = ops.einsum("njp,njm->pm", visits_NJP, shares_NJM * outer.weights[..., None])
+        load_P1 = ops.sum(outer.chances * counts_N1, axis=0)[:, None]
+        visits_P1 = ops.sum(visits_NJP, axis=(0, 1))[:, None]
+        inner_load_PM = ops.einsum("njp,njm->pm", visits_NJP, inner.chances)
+        load_PM = load_P1 * inner_load_PM / ops.maximum(visits_P1, 1.0)
+        return ops.reshape(importance_PM, (-1,)), ops.reshape(load_PM, (-1,))
+
+
 class ResidualExperts(CompositeLayer):
     """x + Dropout(sigmoid(MoE(x)))."""
 
     def __init__(self, width: int, mixture: Mixture, dropout: float, **kwargs):
         super().__init__(**kwargs)
         filter_size, experts, chosen, groups, balance = mixture
-        sizes = (width, filter_size, experts, chosen, balance)
-        self.experts = Experts(*sizes, "relu", 0.0, groups=groups, dtype=self.dtype_policy, name="experts")
+        sizes, policy = (width, filter_size, experts, chosen, balance), self.dtype_policy
+        gate = HierarchicalGate(experts, groups, chosen, dtype=policy, name="gate") if groups else None
+        self.experts = Experts(*sizes, "relu", 0.0, gate=gate, dtype=policy, name="experts")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def call(self, x, seed=None, keep_BT=None):
