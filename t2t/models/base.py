@@ -24,7 +24,6 @@ from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
     build_modalities,
-    build_weights,
     hparams_of_members,
     shared_member,
 )
@@ -296,7 +295,7 @@ class SequenceModel(keras.Model):
             UserError: images with more positions than the model has vectors for.
         """
         self._check_images()
-        build_weights(Modalities(self.source_embedding, self.target_embedding, self.top, self.command))
+        Modalities(self.source_embedding, self.target_embedding, self.top, self.command).build()
         for modalities in self.problem_modalities.values():
             modalities.build()
 

@@ -32,27 +32,6 @@ current_copy: contextvars.ContextVar[int] = contextvars.ContextVar("device", def
 """Index of the copy that this thread uses, which lies on one device or is split over several."""
 
 
-class Copies:
-    """The weights of a model; each thread gets the copy that it uses, see `current_copy`."""
-
-    def __init__(self, variables: Sequence[keras.Variable]):
-        self._variables = variables
-        self._known: dict[int, tuple[list[jax.Array], list[jax.Array]]] = {}
-
-    def values(self) -> list[jax.Array]:
-        """Returns the current values in the copy that this thread uses."""
-        values = [variable.value for variable in self._variables]
-        if not values:
-            return values
-        rows, number = rows_of(values[0]), current_copy.get()
-        if len(rows) == 1:
-            return values
-        known = self._known.get(number)
-        if known is None or any(old is not new for old, new in zip(known[0], values, strict=True)):
-            known = self._known[number] = (values, [_copy(value, rows[number]) for value in values])
-        return known[1]
-
-
 def rows_of(value: jax.Array) -> list[list[jax.Device]]:
     """Returns the devices of each copy of a value."""
     if not isinstance(value.sharding, NamedSharding):
@@ -87,7 +66,8 @@ class Program:
             function = model.with_adapters(function)
         self._variables, self._name = [] if model is None else model.variables, name
         self._constants = frozenset(constants)
-        self._copies = Copies(self._variables)
+        self._copies: dict[int, tuple[list[jax.Array], list[jax.Array]]] = {}
+        """By number of the copy, see `current_copy`: the values that were copied, and what they are there."""
         self._compiled_for: set[Any] = set()
         self._lock = threading.Lock()
 
@@ -101,7 +81,18 @@ class Program:
     def __call__(self, *given: Any) -> Any:
         """Returns the results, arrays of JAX."""
         self._log_new(given)
-        return self._compiled(self._copies.values(), *given)
+        return self._compiled(self._weights(), *given)
+
+    def _weights(self) -> list[jax.Array]:
+        """Returns the current weights in the copy that this thread uses."""
+        values = [variable.value for variable in self._variables]
+        rows, number = rows_of(values[0]) if values else [], current_copy.get()
+        if len(rows) < 2:
+            return values
+        known = self._copies.get(number)
+        if known is None or any(old is not new for old, new in zip(known[0], values, strict=True)):
+            known = self._copies[number] = (values, [_copy(value, rows[number]) for value in values])
+        return known[1]
 
     def _log_new(self, given: Sequence[Any]) -> None:
         shapes = [

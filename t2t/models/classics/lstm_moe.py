@@ -117,7 +117,7 @@ def lstm_moe_tiny() -> LstmMoeHParams:
 
 # === The network ===
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras import ops
 
@@ -131,16 +131,6 @@ from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Tensor
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
-
-
-class Mixture(NamedTuple):
-    """Settings of a mixture of experts; see `Experts`."""
-
-    filter_size: int
-    experts: int
-    chosen: int
-    groups: int
-    balance: float
 
 
 class HierarchicalGate(CompositeLayer):
@@ -188,41 +178,35 @@ class HierarchicalGate(CompositeLayer):
 class ResidualExperts(CompositeLayer):
     """x + Dropout(sigmoid(MoE(x)))."""
 
-    def __init__(self, width: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(**kwargs)
-        filter_size, experts, chosen, groups, balance = mixture
-        sizes, policy = (width, filter_size, experts, chosen, balance), self.dtype_policy
-        gate = HierarchicalGate(experts, groups, chosen, dtype=policy, name="gate") if groups else None
-        self.experts = Experts(*sizes, "relu", 0.0, gate=gate, dtype=policy, name="experts")
-        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        policy, groups = self.dtype_policy, hparams.expert_groups
+        sizes, chosen = (hparams.hidden_size, hparams.filter_size), (hparams.num_experts, hparams.experts_per_token)
+        gate = HierarchicalGate(chosen[0], groups, chosen[1], dtype=policy, name="gate") if groups else None
+        maps = (*sizes, *chosen, hparams.expert_balance, "relu", 0.0)
+        self.experts = Experts(*maps, gate=gate, dtype=policy, name="experts")
+        self.dropout = Dropout(hparams.dropout, dtype=policy, name="dropout")
 
     def call(self, x, seed=None, keep_BT=None):
         """Returns (..., D), as `x`; positions where `keep_BT` bool is False do not count in the cost."""
         return x + self.dropout(ops.sigmoid(self.experts(x, seed=seed, keep_BT=keep_BT)), seed=seed)
 
 
+def cell_of(hparams: LstmMoeHParams) -> dict[str, Any]:
+    """Returns the arguments of a cell: of `cell_units` that are projected, or of `hidden_size`."""
+    units, projection = hparams.cell_units or hparams.hidden_size, hparams.hidden_size if hparams.cell_units else 0
+    return {"cell": hparams.cell, "units": units, "projection": projection}
+
+
 class ExpertEncoder(CompositeLayer):
-    """Forward layers, with experts before the last of them.
+    """Forward layers, two or more, with experts before the last of them; dropout on words and each layer's output."""
 
-    Args:
-        cell: name of the cell.
-        width: D.
-        units: U of cells whose hidden state is projected to D; 0 for D units and no projection.
-        num_layers: two or more.
-        mixture: the experts.
-        dropout: rate on words and on the output of every layer.
-        **kwargs: of a Keras layer.
-    """
-
-    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(**kwargs)
-        policy, sizes = self.dtype_policy, (units or width, width if units else 0)
-        self.layers_ = [
-            RecurrentLayer(cell, sizes[0], projection=sizes[1], dtype=policy, name=f"layer_{i}")
-            for i in range(num_layers)
-        ]
-        self.experts = ResidualExperts(width, mixture, dropout, dtype=policy, name="experts")
-        self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
+        policy, depth = self.dtype_policy, hparams.num_hidden_layers
+        self.layers_ = [RecurrentLayer(**cell_of(hparams), dtype=policy, name=f"layer_{i}") for i in range(depth)]
+        self.experts = ResidualExperts(hparams, dtype=policy, name="experts")
+        self.dropouts = [Dropout(hparams.dropout, dtype=policy, name=f"dropout_{i}") for i in range(depth + 1)]
 
     def call(self, x_BSD, keep_BS, seed=None) -> tuple[object, tuple[CellState, ...]]:
         """Returns the output (B, S, D), and an initial CellState for each decoder layer, of which there is one fewer.
@@ -241,21 +225,18 @@ class ExpertEncoder(CompositeLayer):
 class ExpertDecoder(CachingLayer):
     """A bottom layer that attends to the source, experts, and layers above them.
 
-    The bottom layer attends with its hidden state before the step, and reads the context together with the word. See
-    `ExpertEncoder` for the arguments; here `num_layers` may be 1.
+    The bottom layer attends with its hidden state before the step, and reads the context together with the word. There
+    is one layer fewer than in the encoder.
     """
 
-    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(autocast=False, **kwargs)  # keeps the given states of cells float32
-        self.width, policy, sizes = width, self.dtype_policy, (units or width, width if units else 0)
-        self.bottom = build_cell(cell, *sizes, dtype=policy, name="bottom")
-        self.attention = FactoredAttention(width, dtype=policy, name="attention")
-        self.experts = ResidualExperts(width, mixture, dropout, dtype=policy, name="experts")
-        self.upper = [
-            RecurrentLayer(cell, sizes[0], projection=sizes[1], dtype=policy, name=f"layer_{i}")
-            for i in range(1, num_layers)
-        ]
-        self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
+        self.width, policy, depth = hparams.hidden_size, self.dtype_policy, hparams.num_hidden_layers - 1
+        self.bottom = build_cell(**cell_of(hparams), dtype=policy, name="bottom")
+        self.attention = FactoredAttention(self.width, dtype=policy, name="attention")
+        self.experts = ResidualExperts(hparams, dtype=policy, name="experts")
+        self.upper = [RecurrentLayer(**cell_of(hparams), dtype=policy, name=f"layer_{i}") for i in range(1, depth)]
+        self.dropouts = [Dropout(hparams.dropout, dtype=policy, name=f"dropout_{i}") for i in range(depth + 1)]
 
     def build(self, input_shape):
         """Builds every layer for (B, T, D)."""
@@ -321,14 +302,5 @@ class LstmMoe(LstmSeq2seq):
 
     def build_stacks(self, hparams: Any) -> tuple[ExpertEncoder, ExpertDecoder]:
         """Returns encoder and decoder; see the base class."""
-        cell = (hparams.cell, hparams.hidden_size, hparams.cell_units)
-        mixture = Mixture(
-            hparams.filter_size,
-            hparams.num_experts,
-            hparams.experts_per_token,
-            hparams.expert_groups,
-            hparams.expert_balance,
-        )
-        layers, dropout, policy = hparams.num_hidden_layers, hparams.dropout, self.dtype_policy
-        encoder = ExpertEncoder(*cell, layers, mixture, dropout, dtype=policy, name="encoder")
-        return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
+        encoder = ExpertEncoder(hparams, dtype=self.dtype_policy, name="encoder")
+        return encoder, ExpertDecoder(hparams, dtype=self.dtype_policy, name="decoder")
