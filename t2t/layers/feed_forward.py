@@ -8,6 +8,7 @@ Legend: B batch, T length, N positions (B * T), D width, F inner width, E expert
 assignments, G blocks of R assignments of one expert.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -65,15 +66,10 @@ def activation_function(name: str) -> Callable:
     return function
 
 
-def _gelu_tanh(x):
-    return keras.activations.gelu(x, approximate=True)
-
-
-def _gelu_sigmoid(x):
-    return x * ops.sigmoid(1.702 * x)
-
-
-_GELUS = {"gelu_tanh": _gelu_tanh, "gelu_sigmoid": _gelu_sigmoid}
+_GELUS = {
+    "gelu_tanh": functools.partial(keras.activations.gelu, approximate=True),
+    "gelu_sigmoid": lambda x: x * ops.sigmoid(1.702 * x),
+}
 
 
 BLOCK = 128

@@ -16,7 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.attention import MultiHeadAttention
-from t2t.layers.cache import Cache, CachingLayer, FusedWeights, StepCache, caching_layers, empty_cache, reorder_entries
+from t2t.layers.cache import Cache, CachingLayer, FusedWeights, StepCache, empty_cache, layers_within, reorder_entries
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import TokenSoftmax
@@ -467,7 +467,7 @@ class EncoderDecoder(SequenceModel):
 
     @functools.cached_property
     def _caching_layers(self) -> list[CachingLayer]:
-        return caching_layers(self)
+        return [layer for layer in layers_within(self) if isinstance(layer, CachingLayer)]
 
     def init_cache(self, encoded: Any, rows: Size, length: Size | None, beams: int = 1) -> Cache:
         """Returns empty cache entries for all layers that read earlier positions; see the base class."""
