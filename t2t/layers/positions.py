@@ -23,9 +23,9 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.masks import float32_product
 from t2t.layers.mode import custom_gradient
 from t2t.layers.residual import CompositeLayer
-from t2t.layers.scores import float32_product
 from t2t.layers.sinusoids import wave_frequencies
 from t2t.layers.tensors import Size, Tensor
 from t2t.specs.constants import EOS_ID, PAD_ID

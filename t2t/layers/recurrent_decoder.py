@@ -15,8 +15,8 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
+from t2t.layers.masks import float32_product, probabilities
 from t2t.layers.recurrent import CELLS, CellState
-from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Tensor
 
 

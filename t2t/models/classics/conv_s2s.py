@@ -129,11 +129,11 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
+from t2t.layers.masks import float32_product, probabilities
 from t2t.layers.mode import custom_gradient
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_decoder import Memory
 from t2t.layers.residual import build_all
-from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
