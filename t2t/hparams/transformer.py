@@ -7,9 +7,8 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 from dataclasses import dataclass
 from typing import Self
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_multi30k, noam_rate
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048

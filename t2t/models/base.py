@@ -32,8 +32,7 @@ from t2t.layers.residual import build_parts
 from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
 from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.specs.constants import INPUTS, PAD_ID, POSITIONS, TARGETS
-from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.specs.mixture import select_problem_entries
+from t2t.specs.features import FeatureKind, ProblemSpec, select_problem_entries
 
 log = logging.getLogger("t2t")
 
@@ -256,7 +255,7 @@ class SequenceModel(keras.Model):
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that belong to the vocabularies of these features.
 
-        The features of several problems have the names that `t2t.specs.mixture.merge_problem_entries` gives them.
+        The features of several problems have the names that `t2t.specs.features.merge_problem_entries` gives them.
 
         Raises:
             UserError: `vocabulary_layers` lacks one of the features.

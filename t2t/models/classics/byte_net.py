@@ -11,10 +11,9 @@ inner width, N rows decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, adam_rate, for_copying, for_multi30k
 from t2t.hparams.field import UsedWhen, param, redeclared, training_fraction
 from t2t.hparams.lstm import DirectedHParams, for_recurrent
-from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 

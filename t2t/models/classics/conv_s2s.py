@@ -9,9 +9,8 @@ layer, N rows decoded together, N = B * Q.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 

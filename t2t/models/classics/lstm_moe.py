@@ -16,9 +16,9 @@ that E = P * M experts, of which a position uses K = J * J.
 
 from dataclasses import dataclass
 
+from t2t.hparams.base import for_copying, for_multi30k
 from t2t.hparams.field import param
 from t2t.hparams.lstm import RecurrentHParams, for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.transformer_moe import expert_complaints
 from t2t.registry import register_hparams
 

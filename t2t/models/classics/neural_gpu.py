@@ -11,9 +11,8 @@ decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.models.classics.byte_net import UnfoldingHParams
 from t2t.registry import register_hparams
 

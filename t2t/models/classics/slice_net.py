@@ -8,9 +8,8 @@ Legend: B batch, S source length, T target length, D width, N rows decoded toget
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, adam_rate, for_copying, for_multi30k, noam_rate
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 
