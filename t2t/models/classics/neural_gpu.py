@@ -287,13 +287,12 @@ class ConvGru(keras.layers.Layer):
         return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
 
     def _convolutions(self) -> tuple[Callable, Callable]:
-        pairs = (self.gates_kernel, self.gates_bias), (self.candidate_kernel, self.candidate_bias)
-        gates, candidate = (self._convolution(kernel, bias) for kernel, bias in pairs)
-        return gates, candidate
+        def convolution(*weights) -> Callable:
+            kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in weights)
+            return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
 
-    def _convolution(self, kernel, bias) -> Callable:
-        kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (kernel, bias))
-        return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
+        gates = convolution(self.gates_kernel, self.gates_bias)
+        return gates, convolution(self.candidate_kernel, self.candidate_bias)
 
 
 class DiagonalConvGru(ConvGru):
