@@ -43,7 +43,7 @@ from t2t.files.paths import (
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.remote.mirror import fetch
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import meant_by
 from t2t.registry.overrides import PluginError
 from t2t.registry.plugins import plugin_error, use_no_usr_dir, with_usr_dir
 from t2t.runs.startup import leave_out, load_plugins_quietly

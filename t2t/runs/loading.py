@@ -34,7 +34,7 @@ from t2t.runs.names import get_hparams, get_problem, set_batch_size
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import ADAPTER_FACTORS
-from t2t.specs.mixture import select_problem_entries
+from t2t.specs.features import select_problem_entries
 
 if TYPE_CHECKING:
     from t2t.models.adapted import AdaptedModel

@@ -21,7 +21,7 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.experiment import Experiment
 from t2t.runs.training import TrainingRun
-from t2t.specs.mixture import split_mixture
+from t2t.specs.features import split_mixture
 from tests.builders import tiny_hparams
 
 
