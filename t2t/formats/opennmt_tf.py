@@ -163,10 +163,8 @@ def read_configuration(folder: ModelFolder) -> Configuration:
             "it cannot be imported",
         )
     tokens = [_read_tokens(folder, settings, name, where) for name in ("source_vocabulary", "target_vocabulary")]
-    start, eos = _SPECIAL[1:]
-    target = ForeignVocabulary.of(tokens[1], start, eos, _UNKNOWN, where)
-    is_one = tokens[0] == tokens[1]
-    source = target if is_one else ForeignVocabulary.of(tokens[0], _SPECIAL[0], eos, _UNKNOWN, where)
+    blank, start, eos = _SPECIAL
+    source, target = ForeignVocabulary.pair(tokens, (blank, start), eos, _UNKNOWN, where)
     ends = description.ends_inputs if controls["end"] is None else bool(controls["end"])
     params = {name.removeprefix("params."): value for name, value in settings.items() if name.startswith("params.")}
     return Configuration(description, source, target, ends, Settings(params, where), _tokenizers(settings))

@@ -31,11 +31,8 @@ from t2t.inference.rows import (
     check_inputs,
     check_lengths,
     check_prefix,
-    check_prefixes,
-    check_row_pairs,
     check_rows,
     check_takes_prefixes,
-    check_targets,
     cut_rows,
     describe_max_ids,
     max_answers,
@@ -408,10 +405,13 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
         check_inputs(self.facts, sentences, "sentences")
-        if seeds is not None and len(seeds) != len(sentences):
-            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs", "give one for each")
+        for name, given in (("seeds", seeds), ("prefixes", prefixes)):
+            if given is not None and len(given) != len(sentences):
+                raise ArgumentError(f"{len(given)} {name} for {len(sentences)} inputs", "give one for each")
         if prefixes is not None:
-            check_prefixes(self.facts, hparams, prefixes, len(sentences))
+            check_takes_prefixes(self.facts)
+            for prefix in prefixes:
+                check_prefix(self.facts, hparams, prefix)
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
         numbers = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
         asked = self._not_blank(sentences, sources)
@@ -666,10 +666,15 @@ class Translator:
         self, sources: Sequence[Row], targets: Sequence[Sequence[int]]
     ) -> tuple[list[Row], list[Sequence[int]]]:
         """Returns the inputs as the model reads them, and the targets with end of sequence; raises as `score_ids`."""
-        check_row_pairs(sources, targets)
+        check_rows(sources, "sources")
+        check_rows(targets, "targets")
+        if len(sources) != len(targets):
+            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets", "give as many of both")
         if self.has_inputs:
             check_inputs(self.facts, sources, "sources")
-        check_targets(self.facts, targets)
+        if self.facts.spec.targets.kind == FeatureKind.TOKENS:
+            for number, ids in enumerate(targets):
+                check_ids(self.facts, ids, f"targets[{number}]: an output")
         check_lengths(self.facts, targets, self.hparams)
         rows: list[Row] = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         return rows, [[*ids, EOS_ID] for ids in targets]

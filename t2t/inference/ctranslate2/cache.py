@@ -99,13 +99,15 @@ class ConversionCache:
         import ctranslate2
 
         versions = f"{fingerprint} {t2t.__version__} {ctranslate2.__version__}"
-        self._fingerprint, self._model_fingerprint = map(_digest, (versions, fingerprint))
+        digests = (hashlib.sha256(text.encode()).hexdigest() for text in (versions, fingerprint))
+        self._fingerprint, self._model_fingerprint = digests
         self._run, self._checkpoint = run, checkpoint
         self._name = f"{checkpoint}-{self._fingerprint[:12]}"
         self._model_name = f"{checkpoint}-{self._model_fingerprint[:12]}"  # the same for all versions of CTranslate2
         own = cache_folder()
         beside = _Home(run, run / FOLDER / problem, True, is_written=not is_in_zoo(run))
         self._homes = beside, _Home(own, own / "ctranslate2" / problem, False)
+        self._written_homes = [home for home in self._homes if home.is_written]
         self._home = beside
 
     @functools.cached_property
@@ -173,7 +175,7 @@ class ConversionCache:
 
     def _make(self, model: ConvertedModel, write: Callable[[Path], None]) -> bool:
         """Stores a conversion in the first place that can be written; returns whether there is one."""
-        for home in filter(_is_written, self._homes):
+        for home in self._written_homes:
             try:
                 with new_folder(home.folder / self._name) as folder:
                     write(folder)
@@ -232,7 +234,7 @@ class ConversionCache:
 
     def _write(self, name: str, fingerprint: str, content: dict[str, Any]) -> None:
         """Writes a file next to the conversion in use, or where that is read-only, into the user's cache."""
-        for home in sorted(filter(_is_written, self._homes), key=lambda home: home is not self._home):
+        for home in sorted(self._written_homes, key=lambda home: home is not self._home):
             with contextlib.suppress(OSError), made_folder(home.folder):
                 write_sealed(home.folder / name, {_FINGERPRINT: fingerprint, **content})
                 return
@@ -251,14 +253,6 @@ class ConversionCache:
                     is_outdated = is_gone or checkpoint == self._checkpoint
                 if is_outdated:
                     _remove(path)
-
-
-def _is_written(home: _Home) -> bool:
-    return home.is_written
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _remove(path: Path) -> None:
