@@ -98,6 +98,11 @@ class TransformerHParams(HParams):
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
         used_when=UsedWhen("positions", ("relative",)), only_shapes=True,
     )  # fmt: skip
+    relative_keys: int = param(
+        0, "Number k of distances, from 0 on, for which each head of self-attention has learned vectors, added to keys "
+        "beside the positions above (Huang et al. 2018); larger distances have none; 0 = no such vectors.", minimum=0,
+        only_shapes=True,
+    )  # fmt: skip
     relative_bias_buckets: int = param(
         32, "Number of distance buckets; half of those for a direction hold a single distance, from 0 on.", minimum=4,
         used_when=UsedWhen("positions", ("relative_bias",)),

@@ -13,7 +13,7 @@ from t2t.registry import register_hparams
 
 _ONLY = {
     "positions": ("sinusoidal", "learned", "none"), "decoder_layer": ("self_attention",), "self_attention_window": (0,),
-    "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
+    "relative_keys": (0,), "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
 }  # fmt: skip
 """Values of the Transformer's hparams that are possible with one sequence and one stack, the default first."""
 

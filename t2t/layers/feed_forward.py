@@ -18,6 +18,7 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.mode import add_cost, counted
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Tensor, at_most
 
 
@@ -170,7 +171,7 @@ class NoisyTopKGate(NoisyScores):
         return Gates(choice.experts, choice.weights, importance_E, ops.sum(choice.chances * counts_N1, axis=0))
 
 
-class HierarchicalGate(keras.layers.Layer):
+class HierarchicalGate(CompositeLayer):
     """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
 
     The weight of an expert is that of its group times its own within the group.
@@ -180,12 +181,8 @@ class HierarchicalGate(keras.layers.Layer):
         super().__init__(**kwargs)
         self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
         self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
+        # The gates within the groups, side by side.
         self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
-
-    def build(self, input_shape):
-        """Creates the kernels of the gate of groups and, side by side, of the gates within them."""
-        self.primary.build(input_shape)
-        self.secondary.build(input_shape)
 
     def call(self, x_ND, keep_N, seed=None) -> Gates:
         """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""

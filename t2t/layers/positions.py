@@ -1,13 +1,14 @@
 """Position encodings that are added: sinusoids (section 3.5) or learned vectors (Table 3, row E); and relative ones.
 
 The latter are read by attention: learned vectors (Shaw et al. 2018, *Self-Attention with Relative Position
-Representations*, arXiv:1803.02155), learned biases (Raffel et al. 2020, *Exploring the Limits of Transfer Learning*,
-arXiv:1910.10683), rotations (Su et al. 2021, *RoFormer*, arXiv:2104.09864).
+Representations*, arXiv:1803.02155; of each head: Huang et al. 2018, *Music Transformer*, arXiv:1809.04281), learned
+biases (Raffel et al. 2020, *Exploring the Limits of Transfer Learning*, arXiv:1910.10683), rotations (Su et al. 2021,
+*RoFormer*, arXiv:2104.09864).
 
 Legend: B batch, T length or queries, L longest length, D width; in a decoding step, N rows of one position each. For
 relative positions: H heads, S keys, K key channels and U value channels of one head, P queries that differ in position
-(T, or 1 if all have the same), N queries of one position, Q = P * S pairs; R is the number of distances of vectors,
-2k + 1, and the number of buckets of biases.
+(T, or 1 if all have the same), N queries of one position, Q = P * S pairs, W distances; R is the number of distances of
+vectors, such as 2k + 1, and the number of buckets of biases.
 """
 
 import keras
@@ -199,6 +200,64 @@ def _by_position(product, x_BHTC, y_P):
     x_TNC = ops.reshape(ops.transpose(x_BHTC, (2, 0, 1, 3)), (queries, -1, channels))
     found = product(x_TNC, y_P)
     return ops.transpose(ops.reshape(found, (queries, batch, heads, ops.shape(found)[-1])), (1, 2, 0, 3))
+
+
+class RelativeKeys(keras.layers.Layer):
+    """Learned vectors of each head for the distances below k, which attention adds to keys (sections 3.2 and 3.4).
+
+    Unlike those of `RelativePositions`, values have none, nor do larger distances.
+
+    Args:
+        num_heads: H.
+        distances: k, with distance 0.
+        key_size: K.
+        causal: whether attention is causal, so that only keys up to the query have vectors.
+    """
+
+    def __init__(self, num_heads: int, distances: int, key_size: int, causal: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads, self.distances, self.key_size, self.causal = num_heads, distances, key_size, causal
+
+    def build(self, input_shape=None):
+        """Creates the vectors (H, R, K), normal around 0 with the deviation K^-1/2; R is k if causal, else 2k - 1."""
+        rows = self.distances if self.causal else 2 * self.distances - 1
+        normal = keras.initializers.RandomNormal(stddev=self.key_size**-0.5)
+        self.vectors = self.add_weight(name="vectors", shape=(self.num_heads, rows, self.key_size), initializer=normal)
+
+    def scores(self, q_BHTK, offset_PS):
+        """Returns what the vectors add to the scores of the keys, (B, H, T, S) float32.
+
+        `offset_PS` int32 is the position of each key minus that of the query: of one position of queries, or of every
+        pair of one sequence.
+        """
+        scaled = q_BHTK * float(self.key_size) ** -0.5
+        if offset_PS.shape[0] == 1:
+            return float32_product(scaled, self._vectors_of(offset_PS[0], q_BHTK))
+        length = ops.shape(q_BHTK)[2]
+        offset_W = ops.arange(1 - length, 1 if self.causal else length)
+        return _by_key(float32_product(scaled, self._vectors_of(offset_W, q_BHTK)))
+
+    def _vectors_of(self, offset_W, q_BHTK):
+        """Returns the vectors of distances, zeros where there are none, (B, H, W, K) in the type of the queries."""
+        row_W = offset_W + self.distances - 1
+        rows = self.vectors.shape[1]
+        has_vector_W1 = ops.cast(ops.logical_and(row_W >= 0, row_W < rows), self.vectors.dtype)[:, None]
+        # A row is taken more than once only for zeros, so that sums of its gradient have no order.
+        found_HWK = ops.take(self.vectors, ops.clip(row_W, 0, rows - 1), axis=1) * has_vector_W1
+        shape = (ops.shape(q_BHTK)[0], *ops.shape(found_HWK))
+        return ops.broadcast_to(ops.cast(found_HWK, q_BHTK.dtype), shape)
+
+
+def _by_key(x_BHTW):
+    """Returns the value of each query and key, (B, H, T, T), from those of distances 1 - T to 0 or T - 1; else zeros.
+
+    By reshaping rows of 2T as rows of 2T - 1, each of which begins one place later (section 3.4.1).
+    """
+    batch, heads, length, found = ops.shape(x_BHTW)
+    missing = ops.zeros((batch, heads, length, 2 * length - found), x_BHTW.dtype)
+    flat = ops.reshape(ops.concatenate([x_BHTW, missing], axis=-1), (batch, heads, 2 * length * length))
+    shifted = ops.reshape(flat[:, :, : length * (2 * length - 1)], (batch, heads, length, 2 * length - 1))
+    return shifted[:, :, :, length - 1 :]
 
 
 class RelativeBias(keras.layers.Layer):

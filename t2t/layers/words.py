@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Size, Tensor
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import ProblemSpec
@@ -103,7 +104,7 @@ class SourceWords(NamedTuple):
     """(B, S, D): the projected output of the encoder."""
 
 
-class NextWord(keras.layers.Layer):
+class NextWord(CompositeLayer):
     """Adds to each position the mean of the encoder's output over the pieces of its next word, projected.
 
     Attention would have to find that word; Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*,
@@ -117,10 +118,6 @@ class NextWord(keras.layers.Layer):
         # Otherwise Keras would round the counts, which are fractions, to 16 bits.
         super().__init__(autocast=False, **kwargs)
         self.project = keras.layers.Dense(width, use_bias=False, dtype=self.dtype_policy, name="project")
-
-    def build(self, input_shape):
-        """Builds the projection of vectors (B, S, D)."""
-        self.project.build(input_shape)
 
     def read_source(self, x_BSD, count_BS, keep_BS) -> SourceWords:
         """Returns the words of the encoder's output.

@@ -25,6 +25,7 @@ from t2t.layers.modalities.selection import (
     shared_member,
 )
 from t2t.layers.mode import Costed, without_costs
+from t2t.layers.residual import build_parts
 from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
 from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.specs.constants import INPUTS, TARGETS
@@ -275,6 +276,14 @@ class SequenceModel(keras.Model):
     def longest_sequence(self) -> int | None:
         """Longest supported sequence, in ids with end of sequence; None for any length."""
         return None
+
+    def build(self, input_shape=None):
+        """Creates every weight: those of the modalities, then of the other layers in the order of their creation.
+
+        A model overrides it where a layer reads other than `hidden_size` channels, or where it has weights of its own.
+        """
+        self.build_modality_weights()
+        build_parts(self, (None, None, self.hparams.hidden_size))
 
     def build_modality_weights(self) -> None:
         """Creates the weights of the modalities; every model's `build` begins with it.

@@ -15,7 +15,6 @@ from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.selection import Modalities
 from t2t.layers.modalities.video import PixelVideo
 from t2t.layers.positions import ImagePositions
-from t2t.layers.residual import build_all
 from t2t.layers.tensors import Features
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.models.transformer import Decoder
@@ -55,11 +54,6 @@ class ImageTransformer(EncoderDecoder):
                 value=hparams.input_modality,
             )
         return modalities
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None):
         """Returns a vector for each pixel of a clip, (B, P, D); None without inputs.

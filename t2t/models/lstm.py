@@ -57,13 +57,6 @@ class LstmSeq2seq(EncoderDecoder):
         how = (getattr(hparams, "attention_mechanism", None), hparams.dropout)
         return RecurrentDecoder(*sizes, *how, dtype=self.dtype_policy, name=name)
 
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        for stack in (self.encoder, self.decoder, *self.problem_decoders.values()):
-            if stack is not None:
-                stack.build((None, None, self.hparams.hidden_size))
-
     def for_problem(self, name: str) -> Self:
         """Returns the model of one problem, with its separate decoder if there is one; see the base class."""
         view = super().for_problem(name)

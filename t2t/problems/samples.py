@@ -41,9 +41,9 @@ def _no_progress(what: str, read: int) -> None:
     """Shows nothing."""
 
 
-def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Calls a method of a problem with each tuple of arguments, in this process; see `CallEach`."""
-    return (getattr(problem, method)(*call) for call in calls)
+def call_here(problem: Any, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Calls a function with a problem and each tuple of arguments, in this process; see `CallEach`."""
+    return (function(problem, *call) for call in calls)
 
 
 @remembered
@@ -51,8 +51,8 @@ def _read_value(path: Path) -> Any:
     return read_sealed(path)["value"]
 
 
-CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a method of a problem, by its name, with each tuple of arguments, in worker processes if there are any; yields
+CallEach = Callable[[Any, Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
+"""Calls a function of a module with a problem and each tuple of arguments, in worker processes if there are any; yields
 the results in order. Arguments must be picklable, results plain JSON."""
 
 

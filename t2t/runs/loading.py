@@ -149,7 +149,6 @@ def load(
     def build() -> "SequenceModel":
         prepare_framework()
         from t2t.inference.parallel import use_single_core_ops
-        from t2t.runs.loading import build_model
 
         if many_rows:
             use_single_core_ops()
@@ -312,8 +311,6 @@ def load_adapters(
 
     def build():
         prepare_framework()
-        from t2t.runs.loading import adapt_model
-
         return adapt_model(base.build(), read.weights, adapts.scale)
 
     log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)

@@ -25,7 +25,7 @@ CONFIGURATIONS = {
     "pre-norm, biases, learned positions": {"norm_position": "pre", "attention_bias": True, "positions": "learned"},
     "other channels": {"attention_key_channels": 4, "attention_value_channels": 12},
     "no positions": {"positions": "none"},
-    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "relative positions": {"positions": "relative", "max_relative_position": 2, "relative_keys": 3},
     "rotary positions": {"positions": "rotary"},
     "positions of words": {"positions": "words"},
     "the next word": {"positions": "words", "read_next_word": True},

@@ -6,7 +6,7 @@ from tests.mutation.mutation import mutations
 DATA_MUTATIONS = mutations(
     # Floor 0: names
     ("an alias of another model", "A name of Tensor2Tensor is an alias of nothing.",
-     "t2t/registry/tensor2tensor/models.py", '"imagetransformer": "image_transformer"',
+     "t2t/registry/tensor2tensor.py", '"imagetransformer": "image_transformer"',
      '"imagetransformer": "image_of_transformers"', "test_registry_tensor2tensor"),
     ("the tag stands behind the first piece",
      "Training reads the language tag in another place than decoding writes it.", "t2t/data/reading/reader.py",

@@ -208,8 +208,7 @@ class GenerationJob:
 
     def open_problem(self) -> Problem:
         """Returns a copy of the problem that has the vocabularies; raises as `read_same_plan`."""
-        read_same_plan(self.folder, self.plan.fingerprint)
-        return copy.copy(self.problem).with_encoders(read_encoders(self.folder, self.plan.vocabularies, REMEDY))
+        return open_problem(self.problem, self.folder, self.plan.fingerprint)
 
     def context(self, split: str, shard: int) -> GenerationContext:
         """Returns what the generator of a shard's samples gets."""
@@ -242,6 +241,12 @@ def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
             "run the same command again",
         )
     return found
+
+
+def open_problem(problem: Problem, folder: Path, fingerprint: str) -> Problem:
+    """Returns a copy of a problem that has the vocabularies of a plan; raises as `read_same_plan`."""
+    plan = read_same_plan(folder, fingerprint)
+    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
 
 
 RECORD_NAME = "record.json"

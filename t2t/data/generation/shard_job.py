@@ -6,6 +6,7 @@ the shard's files and, written last, a sealed record of them. A shard with a rec
 
 import contextlib
 import dataclasses
+import functools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_digests
-from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
+from t2t.data.generation.encoding import Chunk, MapChunks, encode_samples, map_chunks
 from t2t.data.generation.plan import (
     WORK,
     GenerationJob,
@@ -31,9 +32,6 @@ from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
-
-Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]
-"""Encodes the samples of a split, chunk by chunk and in their order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,7 +73,7 @@ def generate_shard(
     split: str,
     shard: int,
     *,
-    encode: Encode | None = None,
+    chunks: MapChunks | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> ShardResult:
     """Makes one shard, unless it is finished; its bytes depend on the plan, the split and the number alone.
@@ -84,7 +82,7 @@ def generate_shard(
         job: of the generation.
         split: one of the plan's.
         shard: its number, from 0.
-        encode: encodes the samples; None to encode in this process.
+        chunks: maps the chunks of samples; None to do so in this process.
         progress: called now and then with the number of samples read.
 
     Raises:
@@ -95,17 +93,17 @@ def generate_shard(
     if (finished := finished_shard(plan, job.folder, split, shard)) is not None:
         return finished
     problem = job.open_problem()
-    encode, vocabularies = encode or ChunkEncoder(problem).encode, StoredVocabularies(job.folder, plan.vocabularies)
+    chunks = chunks or functools.partial(map_chunks, job.problem)
     with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
         context = job.context(split, shard)
         samples = samples_of(problem, split, context)
         if split == TRAIN and problem.duplicate_key() is not None:
             samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
         tally = SplitTally(samples, context.tally)
-        chunks = _counted(encode(tally, split, vocabularies), tally, progress)
+        encoded = _counted(chunks(encode_samples, tally, job.folder, plan.fingerprint, split), tally, progress)
         if split == TRAIN and plan.shards[split] == 1:
-            chunks = _judged(chunks, tally, problem)
-        parts = _write_chunks(plan, split, chunks, written)
+            encoded = _judged(encoded, tally, problem)
+        parts = _write_chunks(plan, split, encoded, written)
         result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
         write_work_record(written, result)
     return result
@@ -193,20 +191,10 @@ def make_shards(
     is_judged = split == TRAIN and len(shards) == plan.shards[split]
     beginnings = _Beginnings(job.problem, shards[:-1] if is_judged else [])
     beginnings.check(results)
-    missing = [shard for shard in shards if shard not in results]
+    missing = [(split, shard) for shard in shards if shard not in results]
     done = sum(result.counts.read for result in results.values())
-    if pool.processes == 1 or len(missing) < pool.processes:
-        made: Iterator[ShardResult] = (
-            generate_shard(job, split, shard, encode=pool.encode, progress=lambda read: progress(split, done + read))
-            for shard in missing
-        )
-    else:
-        before = done
-        calls = [(plan.fingerprint, folder, job.tmp_dir, split, shard) for shard in missing]
-        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
-    for result in made:
+    for result in _make_each(generate_shard, job, missing, pool, lambda read: progress(split, done + read)):
         results[result.shard] = result
-        done += result.counts.read
         beginnings.check(results)
     return [results[shard] for shard in shards]
 
@@ -215,18 +203,46 @@ def digest_shards(
     job: GenerationJob, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> None:
     """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
-    missing = [shard for shard in missing_digests(job.plan, job.folder) if shard in shards]
-    done = 0
+    missing = [(shard,) for shard in missing_digests(job.plan, job.folder) if shard in shards]
+    for _ in _make_each(digest_shard, job, missing, pool, lambda read: progress("duplicates", read)):
+        pass
+
+
+def _make_each(
+    make: Callable[..., Any],
+    job: GenerationJob,
+    shards: Sequence[tuple[Any, ...]],
+    pool: WorkerPool,
+    progress: Callable[[int], None],
+) -> Iterator[Any]:
+    """Yields `make(job, *shard)` of each shard: workers take whole shards or, of fewer shards than workers, chunks."""
+    if len(shards) >= pool.processes > 1:
+        # The plan, sent with each call, could cost more than its shard.
+        calls = [(make, job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in shards]
+        yield from pool.run_each(_make_in_worker, calls, progress)
+        return
+    done = last = 0
 
     def tell(read: int) -> None:
-        progress("duplicates", done + read)
+        nonlocal last
+        last = done + read
+        progress(last)
 
-    if pool.processes == 1 or len(missing) < pool.processes:
-        for shard in missing:
-            done += digest_shard(job, shard, judge=pool.judge, progress=tell).samples
-    else:
-        calls = [(job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in missing]
-        list(pool.run_each(_digest_shard, calls, tell))
+    for shard in shards:
+        yield make(job, *shard, chunks=pool.map_chunks, progress=tell)
+        done = last
+
+
+def _make_in_worker(
+    problem: Problem,
+    make: Callable[..., Any],
+    plan: str,
+    folder: Path,
+    tmp_dir: Path,
+    shard: tuple[Any, ...],
+    progress: Callable[[int], None],
+) -> Any:
+    return make(GenerationJob(read_same_plan(folder, plan), problem, folder, tmp_dir), *shard, progress=progress)
 
 
 class _Beginnings:
@@ -241,24 +257,3 @@ class _Beginnings:
             self._counts += results[self._following.popleft()].counts
             if self._counts.judged >= ENOUGH_TO_JUDGE:
                 check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
-
-
-# The following is called in a worker. The plan, sent with each call, could cost more than its shard.
-def _generate_shard(
-    problem: Problem,
-    fingerprint: str,
-    folder: Path,
-    tmp_dir: Path,
-    split: str,
-    shard: int,
-    progress: Callable[[int], None],
-) -> ShardResult:
-    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
-    return generate_shard(job, split, shard, progress=progress)
-
-
-def _digest_shard(
-    problem: Problem, fingerprint: str, folder: Path, tmp_dir: Path, shard: int, progress: Callable[[int], None]
-) -> None:
-    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
-    digest_shard(job, shard, progress=progress)

@@ -215,7 +215,7 @@ def model_complaints(model: SequenceModel) -> list[str]:
     heads = {hparams.num_heads, hparams.of_decoder.num_heads}
     known = (0, *heads) if len(heads) == 1 else (0,)
     found += complaints(hparams, {"num_kv_heads": known, "target_space_embedding": (False,)})
-    found += complaints(hparams, {"input_end": (True,)})
+    found += complaints(hparams, {"input_end": (True,), "relative_keys": (0,)})
     if hparams.key_channels != hparams.value_channels:
         found.append(
             f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"

@@ -111,7 +111,7 @@ _NEEDED: Mapping[str, tuple[Any, ...]] = {
     "activation": tuple(ACTIVATIONS.values()),
     "gated_feed_forward": (False,), "self_attention_window": (0,), "decoder_layer": ("self_attention",),
     "norm_epsilon": (EPSILON,), "target_start": ("zero",), "target_space_embedding": (False,),
-    "input_end": (True,),
+    "input_end": (True,), "relative_keys": (0,),
 }  # fmt: skip
 """Hparam -> values that Marian supports. Pre-norm is not among them: Marian's decoder then does not norm the keys."""
 _FIXED: Mapping[str, Any] = {

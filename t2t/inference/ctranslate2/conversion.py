@@ -90,6 +90,8 @@ def complaints(hparams: TransformerHParams) -> list[str]:
         found.append("positions=words: it adds the vectors of a table, by position")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
+    if hparams.relative_keys:
+        found.append(f"relative_keys={hparams.relative_keys}: its vectors of distances are those of positions=relative")
     keys, values = hparams.key_channels, hparams.value_channels
     if keys != values:
         found.append(f"attention_key_channels={keys}, attention_value_channels={values}: its heads have one size")
@@ -253,10 +255,11 @@ def model_complaints(model: "SequenceModel") -> list[str]:
 def modality_complaints(model: "SequenceModel") -> list[str]:
     """Returns why a model is no standard Transformer from tokens to tokens; an empty list if it is one."""
     from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
-    from t2t.models.transformer import Decoder, Transformer
+    from t2t.models.transformer import Decoder, DecoderLayer, Transformer
 
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
+    is_plain = is_plain and all(type(layer) is DecoderLayer for layer in model.decoder.layers_)
     if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
         what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
         return [f"{what}; a Transformer from tokens to tokens is wanted"]

@@ -259,7 +259,7 @@ class NormedConvolution(CompositeLayer):
         return self.convolution(ops.relu(self.norm(x)), keep_BT, cache=cache)
 
 
-class MultiplicativeUnit(keras.layers.Layer):
+class MultiplicativeUnit(CompositeLayer):
     """MU(h) = g_1 * tanh(g_2 * h + g_3 * u) (Kalchbrenner et al. 2016, *Video Pixel Networks*, section 4.1).
 
     The gates g_i = sigmoid(LN(W_i h)) and the update u = tanh(LN(W_4 h)) read windows of h. h and the output have I
@@ -272,12 +272,6 @@ class MultiplicativeUnit(keras.layers.Layer):
         self.convolution = Convolution(4 * channels, kernel_size, dtype=policy, name="convolution", **window)
         self.channels, self.reach = channels, self.convolution.reach
         self.norms = [LayerNorm(dtype=policy, name=f"norm_{i}") for i in range(4)]
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, I)."""
-        self.convolution.build(input_shape)
-        for norm in self.norms:
-            norm.build((*input_shape[:-1], self.channels))
 
     def call(self, h, keep_BT=None, cache: StepCache | None = None):
         """Returns (B, T, I), or with a cache (N, I); windows read zeros where `keep_BT` (B, T) bool is False."""

@@ -282,12 +282,6 @@ class ConvS2s(EncoderDecoder):
         self.target_dropout = Dropout(hparams.dropout, dtype=policy, name="target_dropout")
         self.build()
 
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        sides = (self.source_positions, self.target_positions, self.source_dropout, self.target_dropout)
-        build_all((*sides, self.encoder, self.decoder), (None, None, self.hparams.hidden_size))
-
     @property
     def longest_sequence(self) -> int:
         """The length of the tables of positions."""

@@ -193,7 +193,7 @@ from keras import ops
 
 from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
-from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import ConvModule, ConvStep, Separability, SliceSource, SourceAttention, Step
 from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS
@@ -223,12 +223,6 @@ class SliceNet(EncoderDecoder):
             AttentionConvModule(hparams, dtype=policy, name=f"decoder_{i}") for i in range(hparams.decoder_layers)
         ]
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
-        build_all(parts, (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None) -> SliceSource:
         """Returns the encoder's output and its mask."""

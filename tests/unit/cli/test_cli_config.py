@@ -355,8 +355,6 @@ def test_every_value_is_read_as_it_was_written(found, hparams):
 
 
 # === Files in an object store that flags name ===
-
-
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     with memory_store(monkeypatch, tmp_path / "cache") as opened:

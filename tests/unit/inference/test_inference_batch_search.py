@@ -339,8 +339,6 @@ def test_a_prefix_may_hold_what_is_no_candidate():
 
 
 # === Through the Python API ===
-
-
 @pytest.fixture(scope="module")
 def translator():
     translator = translator_of(letters(), shared_embedding_and_softmax_weights=False, num_hidden_layers=1)

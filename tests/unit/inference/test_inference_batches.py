@@ -20,9 +20,8 @@ from t2t.specs.features import FeatureKind
 from tests.builders import tiny_transformer
 from tests.waiting import LIMIT_S, join_all, start_thread
 
+
 # === Where rows are cut, their size in a batch, and how many form a batch: each limit by hand ===
-
-
 def sized(positions=None, has_inputs=True, max_length=256):
     inputs = SimpleNamespace(kind=FeatureKind.TOKENS) if has_inputs else None
     spec, hparams = SimpleNamespace(inputs=inputs), SimpleNamespace(max_length=max_length)
@@ -96,8 +95,6 @@ def test_rows_are_padded_to_the_longest_and_never_to_nothing():
 
 
 # === Batches of JAX are padded to few sizes, and not by much ===
-
-
 def test_sizes_by_hand():
     assert [padded_rows(rows) for rows in (1, 2, 3, 4, 5, 7, 9, 13, 100)] == [1, 2, 3, 4, 6, 8, 12, 16, 128]
     assert [padded_length(length) for length in (1, 8, 9, 17, 33, 41, 65, 130, 1000)] == [
@@ -118,8 +115,6 @@ def test_few_sizes_and_little_padding():
 
 
 # === Which unfinished batches are joined, as many as fit and no more, and which sentences leave them ===
-
-
 class Steps:
     """A search that finishes all sentences in a step, and all but `left` of each batch in the first."""
 
@@ -189,8 +184,6 @@ def test_what_leaves_a_batch_and_what_stays():
 
 
 # === Parallel jobs: each is done once, on one device, and one failure ends all ===
-
-
 @pytest.fixture(scope="module")
 def model():
     return tiny_transformer(num_hidden_layers=1)

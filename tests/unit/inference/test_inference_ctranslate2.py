@@ -19,9 +19,8 @@ from tests.builders import numpy, tiny_transformer, weights_of
 from tests.errors import refused
 from tests.letters import TEXTS, fast_of, letters, sharing, translator_of
 
+
 # === The engine ===
-
-
 @pytest.fixture(scope="module")
 def ours(letters_translator):
     return letters_translator
@@ -391,8 +390,6 @@ def test_it_is_made_again_for_more_positions_alone(load, cache, conversions):
 
 
 # === A fast engine handles the requests that it supports, and TensorFlow all others ===
-
-
 @pytest.fixture(scope="module")
 def greedy(letters_translator):
     return sharing(letters_translator, decode_method="greedy")

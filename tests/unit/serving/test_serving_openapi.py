@@ -152,8 +152,6 @@ def test_what_is_served_is_told_to_programs_and_people(client, app):
 
 
 # === Requests that are refused: the status, and an error of one line in the form of the route that names  ===
-
-
 ROWS, PLAIN = "/v1/models/letters:predict", "/translate"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 SAMPLE = {"decode_method": "sample"}

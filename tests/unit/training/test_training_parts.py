@@ -28,9 +28,8 @@ from tests.builders import batch, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
 from tests.slopes import slope_step, slopes
 
+
 # === Seeds ===
-
-
 def test_seeds_are_all_different_and_leave_room_for_a_layers_number():
     places = itertools.product(range(3), range(1, 40), range(4), range(4))
     seeds = [dropout_seed(*place) for place in places]
@@ -46,8 +45,6 @@ def test_digits_of_neighbouring_numbers_do_not_run_together():
 
 
 # === Loss scale ===
-
-
 def test_without_need_the_scale_is_one_and_has_no_state():
     scale = LossScale(dynamic=False)
     scale.update(tf.constant(False))
@@ -70,8 +67,6 @@ def test_scale_halves_doubles_and_never_falls_below_one_nor_moves_in_a_rehearsal
 
 
 # === Strategies ===
-
-
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_replicas_on_the_processor(replicas):
     strategy = build_strategy(worker_cpu=replicas)
@@ -91,8 +86,6 @@ def test_more_devices_than_there_are_or_weights_in_parts():
 
 
 # === Weights ===
-
-
 @pytest.fixture(scope="module")
 def step():
     """A step with all kinds of state, which every test sets anew."""
@@ -151,8 +144,6 @@ def test_averaged_weights_are_lent_and_given_back_also_after_an_error(step):
 
 
 # === Memory ===
-
-
 def test_memory_counts_what_there_is_and_is_told_in_one_line():
     model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
     size = 4 * model.count_params()
@@ -189,8 +180,6 @@ def test_memory_that_a_device_does_not_tell_is_none():
 
 
 # === Cost, against a count by hand, product by product ===
-
-
 def by_hand(rows, S, T, D, F, N, V):
     """Section 3 of the paper, written out: 2 m k n for each product of (m, k) and (k, n), times three for training."""
     project, inner = 2 * D * D, 2 * D * F  # of one position

@@ -208,8 +208,6 @@ def test_an_id_that_the_vocabulary_lacks_is_said(folder):
 
 
 # === Opened by runs ===
-
-
 @pytest.fixture
 def studio(folder, tmp_path):
     run = write_run(tmp_path / "runs/run", 2)

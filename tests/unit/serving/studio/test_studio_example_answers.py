@@ -128,8 +128,6 @@ def test_a_text_rests_on_what_makes_it_more_likely(tmp_path):
 
 
 # === Pictures and sounds of pages, decoded by other libraries, equal the original data ===
-
-
 def content(media, kind):
     start, _, data = media["url"].partition(";base64,")
     assert start == f"data:{kind}"

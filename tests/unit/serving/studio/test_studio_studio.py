@@ -168,8 +168,6 @@ def test_examples_need_data_that_was_named(loads):
 
 
 # === Hparams side by side: every one of every run, and which differ ===
-
-
 def test_hparams_that_differ_are_marked_those_that_a_run_lacks_are_null_and_a_section_stands_in_one_piece(tmp_path):
     first = write_run(tmp_path / "a", 1, learning_rate=0.5).record
     second = write_run(tmp_path / "b", 1, learning_rate=0.25).record

@@ -95,8 +95,6 @@ def test_what_cannot_be_compared_is_refused(language, most, about):
 
 
 # === How outputs changed from evaluation to evaluation: versions of each, with the words that came and went ===
-
-
 SENTENCES = ("one two", "three"), ("eins zwei", "drei")
 
 
