@@ -122,6 +122,8 @@ def _positions(configuration: Configuration, tensors: Tensors) -> dict[str, Any]
     return {"positions": "sinusoidal", "sinusoid_layout": "split", "first_position": _FIRST_POSITION}
 
 
+# === Vocabularies and settings ===
+
 _DESCRIPTION = "model_description.py"
 _SPECIAL = ["<blank>", "<s>", "</s>"]
 """The first tokens of a vocabulary file; OpenNMT-tf adds the unknown token at the end."""
@@ -222,6 +224,9 @@ def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, wh
     return [*tokens, _UNKNOWN]
 
 
+# === The description of the model ===
+
+
 @dataclasses.dataclass(frozen=True)
 class Description:
     """Settings of a Transformer."""
@@ -320,6 +325,8 @@ def _described(given: Mapping[str, ast.expr], path: Path) -> Description:
         values["has_sinusoids"] = ast.unparse(given["position_encoder_class"]).rpartition(".")[2] == _SINUSOIDS
     return Description(**values)
 
+
+# === Weights ===
 
 _MAPS = {"linear_queries": "project/query_", "linear_keys": "project/key_", "linear_values": "project/value_",
          "linear_output": "output/"}  # fmt: skip

@@ -1,5 +1,9 @@
 """Decoding, scoring and aligning with a model and its vocabularies: texts in, hypotheses out.
 
+A text becomes a translation floor by floor, and comes back the same way: `translate` takes it; `encode` makes it ids;
+`request` checks them and makes a `DecodeRequest`, without blank inputs; an engine (`t2t.inference.engine`) searches in
+batches; `t2t.search` chooses token by token. `read_hypotheses` makes texts of the ids found.
+
 The methods whose names end in `_ids` take and return ids instead of texts.
 """
 
@@ -105,6 +109,8 @@ class Translator:
         if engine is not None:
             self.engine = engine
 
+    # === The model and the engine that runs it ===
+
     @property
     def model(self) -> "SequenceModel":
         """The model; built now if it is not yet."""
@@ -188,6 +194,8 @@ class Translator:
             for variable in sorted(self._model.variables, key=lambda v: v.path):
                 yield variable.path, np.asarray(variable)
 
+    # === Texts to ids ===
+
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
 
@@ -266,6 +274,8 @@ class Translator:
         if not start or not self.facts.autoregressive:
             return prefixes
         return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
+
+    # === Decoding ===
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
         """Returns the search settings and decode hparams of a call with these arguments.
@@ -531,6 +541,8 @@ class Translator:
             yield from self.translate_ids(self.encode(texts), n_best, seeds=seeds, sources=texts, **changes)
             start += len(texts)
 
+    # === Given outputs: their scores, word alignments and attention ===
+
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
@@ -612,13 +624,10 @@ class Translator:
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
     ) -> list[list[Hypothesis]]:
         """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
-        flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
-        targets = [outputs[row][k].ids for row, k in flat]
-        annotated = [list(hypotheses) for hypotheses in outputs]
-        found = self._token_scores([rows[row] for row, _ in flat], targets, hparams)
-        for (row, k), tokens in zip(flat, found, strict=True):
-            annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
-        return annotated
+        repeated = [row for row, hypotheses in zip(rows, outputs, strict=True) for _ in hypotheses]
+        targets = [one.ids for hypotheses in outputs for one in hypotheses]
+        tokens = iter(self._token_scores(repeated, targets, hparams))
+        return [[dataclasses.replace(one, tokens=next(tokens)) for one in hypotheses] for hypotheses in outputs]
 
     def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
         """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
@@ -700,11 +709,11 @@ class Translator:
                 input is blank and has no target.
         """
         (ids,) = self.encode([source])
-        if target is None and self.is_blank(source):
-            raise UserError(
-                f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
-            )
         if target is None:
+            if self.is_blank(source):
+                raise UserError(
+                    f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
+                )
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
         elif isinstance(target, str):

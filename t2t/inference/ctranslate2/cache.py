@@ -3,6 +3,8 @@
 In each, next to the folder of a conversion, are two files: what the model itself answers to a few inputs, and how the
 conversion compares with that. Names hold no paths of runs: in the user's cache, a conversion is found by what it was
 made from, wherever the run is.
+
+Legend: R inputs.
 """
 
 import contextlib
@@ -23,7 +25,6 @@ from t2t.errors import UserError
 from t2t.files.atomic import LockedError, made_folder, new_folder, sha256_of
 from t2t.files.paths import cache_folder, is_in_zoo
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
-from t2t.inference.fallback import Agreement, Reference
 
 log = logging.getLogger("t2t")
 
@@ -38,6 +39,67 @@ _FINGERPRINT = "fingerprint"
 """Entry of the files of trials and references: what they belong to."""
 UNUSED_S = 90 * 24 * 3600
 """Seconds after which a conversion in the user's cache that was not used is removed."""
+
+
+# === What is kept besides the conversion: what the model answers, and how the conversion agrees ===
+
+Ids = list[list[int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How the answers of two engines compare."""
+
+    rows: int
+    identical: int
+    """Inputs with the same output, id by id; of given outputs, all."""
+    near_ties: int
+    """Inputs with another output that is better, or worse by at most `t2t.inference.fallback.NEAR_TIE`."""
+    difference: float
+    """Of log-probabilities of the same output, in nats per token: the largest of all outputs; of given outputs, the
+    square root of the mean square over all tokens."""
+
+    def __str__(self) -> str:
+        ties = f" and {self.near_ties} as good" if self.near_ties else ""
+        return (
+            f"{self.identical} of {self.rows} outputs are equal{ties}, log-probabilities differ by "
+            f"{self.difference:.1g} nats a token"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """The model's best output for each input: its ids, score and log-probability, R of each."""
+
+    ids: Ids
+    scores: list[float]
+    log_probs: list[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """Inputs, as the model reads them, and given outputs."""
+
+    search_rows: Ids
+    score_rows: Ids
+    targets: Ids
+    """As many as `score_rows`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What a model answers."""
+
+    longest_sequence: int | None
+    """See `t2t.models.base.SequenceModel.longest_sequence`."""
+    questions: Questions
+    log_probs: list[list[float]]
+    """Of each token of each of `targets`."""
+    searches: dict[str, Answers] = dataclasses.field(default_factory=dict)
+    """By kind of search, see `t2t.inference.fallback.kind_of_search`."""
+
+
+# === The cache ===
 
 
 @dataclasses.dataclass(frozen=True)
