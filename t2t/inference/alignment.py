@@ -190,18 +190,9 @@ def _check_texts(model: "SequenceModel | Ensemble", problem: Problem) -> None:
 
 def _source_attention(model: "SequenceModel", inputs: Any, targets: Any) -> list[np.ndarray]:
     """Returns the weights of each layer that attends to the inputs, (B, H, T, S), the lowest first."""
-    from keras import ops
+    from t2t.inference.attention import ENCODER_DECODER, layer_weights, recorded
 
-    from t2t.inference.attention import ENCODER_DECODER, layer_weights
-    from t2t.layers.mode import Record, in_mode
-
-    features = {INPUTS: ops.convert_to_tensor(inputs)}
-    if model.autoregressive:
-        features[TARGETS] = ops.convert_to_tensor(targets)
-    record: Record = {}
-    with in_mode(record=record):
-        model.body(features)
-    return list(layer_weights(record, ENCODER_DECODER).values())
+    return list(layer_weights(recorded(model, inputs, targets), ENCODER_DECODER).values())
 
 
 def layer_index(layer: int, count: int) -> int:

@@ -13,6 +13,7 @@ Legend: B batch, S source length, T target length, L layers, H heads, Q queries,
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -88,12 +89,7 @@ def attention_maps(
             "other weights",
             "choose a run of a Transformer",
         )
-    features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
-    if model.autoregressive:
-        features[TARGETS] = ops.convert_to_tensor(padded([target]))
-    record: Record = {}
-    with in_mode(record=record):
-        model.body(features)
+    record = recorded(model, padded([source]), padded([target]))
     if not record:
         raise NoAttentionError(
             f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at",
@@ -107,6 +103,17 @@ def attention_maps(
     }
     by_kind = {kind: layer_weights(record, kind) for kind in labels}
     return {kind: _map_of(weights, *labels[kind]) for kind, weights in by_kind.items() if weights}
+
+
+def recorded(model: SequenceModel, inputs: Any, targets: Any) -> Record:
+    """Returns what the layers record of one run on inputs and outputs, each of them only if the model reads it."""
+    features = {INPUTS: ops.convert_to_tensor(inputs)} if model.spec.inputs else {}
+    if model.autoregressive:
+        features[TARGETS] = ops.convert_to_tensor(targets)
+    record: Record = {}
+    with in_mode(record=record):
+        model.body(features)
+    return record
 
 
 def layer_weights(record: Record, kind: str) -> dict[str, np.ndarray]:

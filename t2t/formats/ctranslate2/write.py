@@ -59,7 +59,8 @@ class CTranslate2Export(Export):
 
         The two beam searches differ, so their agreement is only reported, not required.
         """
-        run, rows = self.translator, trial.rows
+        run = self.translator
+        rows: Any = trial.rows  # lists of ids
         self._check_vocabularies(folder, trial.texts or ())
         limits, start = (self._longest, run.model.longest_sequence), self._marks.output_start
         engine = CTranslate2Engine(folder, self._tokens, *limits, self.job.quantization, start)
