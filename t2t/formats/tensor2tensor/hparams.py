@@ -81,18 +81,14 @@ def translate(
         UserError: a field is missing, or the network differs from the Transformer here.
     """
     try:
-        return _translate(values, attention_bias)
+        _check_network(values)
+        changes = {name: values[name] for name in _SAME if name in values}
+        changes |= _network(values) | {"attention_bias": attention_bias}
+        training, warnings = _training(values)
+        hparams = transformer_base().replace(**{**changes, **training})
+        hparams.replace().freeze()
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
-
-
-def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
-    _check_network(values)
-    changes = {name: values[name] for name in _SAME if name in values}
-    changes |= _network(values) | {"attention_bias": attention_bias}
-    training, warnings = _training(values)
-    hparams = transformer_base().replace(**{**changes, **training})
-    hparams.replace().freeze()
     return hparams, tuple(warnings)
 
 
