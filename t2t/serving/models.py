@@ -582,7 +582,7 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
             )
         return settings
     if settings.rows_per_sentence > most_rows:
-        name = "beam_size" if settings.uses_beam_search else "n_best"
+        name = "n_best" if settings.rows_per_sentence == n_best else "beam_size"
         raise RequestError(
             f"the server searches at most {most_rows} for a text",
             "ask for that, or start it with a larger --request_beam",
