@@ -5,10 +5,11 @@ Problems and models never import each other; both use these specs. Specs convert
 
 import enum
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
+from t2t.errors import UserError
 from t2t.specs.constants import INPUTS, TARGETS
 
 
@@ -119,3 +120,46 @@ def _as_int(value: SupportsIndex, name: str) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name} is of type bool, not int")
     return operator.index(value)
+
+
+# === Mixtures: `a-b` is that of the problems `a` and `b`; names of their entries are prefixed, as `a.inputs` ===
+
+T = TypeVar("T")
+
+MEAN = "mean"
+"""First part of the names of figures that are means over the problems."""
+
+
+def split_mixture(name: str) -> tuple[str, ...]:
+    """Returns the names of the problems, in order; of a single problem, its own.
+
+    Raises:
+        UserError: a name is missing or given twice.
+    """
+    names = tuple(name.split("-"))
+    for one in names:
+        if not one and len(names) > 1:
+            raise UserError(
+                "a name is missing", "give names of problems with one - between two", option="problems", value=name
+            )
+        if names.count(one) > 1:
+            raise UserError(f"{one} is in it twice", "name each problem once", option="problems", value=name)
+    return names
+
+
+def mixture_of(names: Iterable[str]) -> str:
+    """Returns the name of the mixture of some problems."""
+    return "-".join(names)
+
+
+def select_problem_entries(entries: Mapping[str, T], problem: str) -> dict[str, T]:
+    """Returns the entries of one problem, by name without the prefix."""
+    start = f"{problem}."
+    return {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
+
+
+def merge_problem_entries(by_problem: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """Merges the entries of several problems, each name prefixed by its problem; a single problem gets no prefix."""
+    if len(by_problem) == 1:
+        return dict(next(iter(by_problem.values())))
+    return {f"{problem}.{name}": value for problem, entries in by_problem.items() for name, value in entries.items()}
