@@ -20,8 +20,8 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
+from t2t.layers.masks import looks_at_source
 from t2t.layers.mode import Record, in_mode
-from t2t.layers.scores import looks_at_source
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.specs.constants import INPUTS, TARGETS

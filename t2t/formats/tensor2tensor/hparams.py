@@ -11,7 +11,7 @@ from typing import Any
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.formats.importer import unknown_values
-from t2t.hparams.recipes import noam_rate
+from t2t.hparams.base import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
