@@ -5,17 +5,13 @@ import shutil
 
 import pytest
 
-import t2t
 from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
-from t2t.errors import UserError
 from t2t.files.atomic import sha256_of
-from t2t.runs.training import TrainingRun
 from tests.audit import audited
 from tests.builders import edited
-from tests.errors import refused
 from tests.golden.make_run import RUNS
 from tests.in_process import call, refuses
 
@@ -53,24 +49,6 @@ def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_tra
         assert kept in said
     assert RunDir.open(run).record.settings == before | {"eval_steps": 2, "keep_checkpoint_max": 1}
     assert store.steps() == sorted({store.best().step, 40})
-
-
-@pytest.mark.parametrize("given", [{}, {"eval_steps": 100}, {"keep_best_checkpoints": 1}])
-def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, given):
-    recorded = {"local_eval_frequency": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
-    with edited(run / "run.json") as record:
-        record["settings"] = recorded
-    found = []
-
-    def note(self, experiment, cluster):
-        found.append({name: getattr(experiment.config, name) for name in recorded})
-        raise UserError("enough")
-
-    monkeypatch.setattr(TrainingRun, "__init__", note)
-    refuses(trainer, "enough", output_dir=run, **given)
-    with refused("enough"):
-        t2t.train(output_dir=run, **given)
-    assert found == [recorded | given] * 2
 
 
 def test_without_updates_a_run_decodes_and_stays_as_it_is(run, tmp_path):

@@ -140,7 +140,7 @@ DOOR_MUTATIONS = mutations(
     ("checkpoint asked for is not loaded", "Every name of a checkpoint decodes with the latest.", "t2t/runs/loading.py",
      "load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)",
      'load_for_decoding(CheckpointStore(run.checkpoints_folder), "latest")',
-     "test_runs_loading::test_the_checkpoint_that_is_asked_for"),
+     "test_runs_loading::test_messages_name_the_folder_that_was_read"),
     ("conversion of another architecture",
      "A run record that does not fit the checkpoint is not noticed where a conversion is kept.", "t2t/runs/engines.py",
      "checked = [problem, {ARCHITECTURE: values}, ", "checked = [problem, ",
