@@ -66,18 +66,6 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run):
     assert after.step == int(after.optimizer["adam/iteration"]) == 1236
 
 
-def test_flags_that_are_missing_of_another_format_or_lead_nowhere(tmp_path):
-    vocabulary, other = tmp_path / "v.subwords", ["--from=huggingface", f"--output_dir={tmp_path}/run"]
-    vocabulary.write_bytes(SubwordEncoder.build(["a b", "b c"], 64).to_bytes())
-    run = ["--output_dir=x", "--problem=text2text_files"]
-    refuses(importer, "--model_dir --vocab_file --from=tensor2tensor", "--output_dir=x")
-    refuses(importer, f"{tmp_path}/v:", *run, t2t_dir=tmp_path, vocab_file=tmp_path / "v")
-    refuses(importer, "hparams.json", *run, t2t_dir=tmp_path, vocab_file=vocabulary)
-    refuses(importer, f"--model_dir={tmp_path}/none", *run, t2t_dir=tmp_path / "none", vocab_file=vocabulary)
-    refuses(importer, "--step --from=huggingface", *other, "--step=3", model_dir=tmp_path)
-    refuses(importer, "--model_dir", *other)
-
-
 @pytest.mark.exhaustive  # the commands of the page, with few updates; those of two other toolkits are only slow
 def test_the_walk_through_of_a_marian_translator(tmp_path):
     marian.write_model(tmp_path / "opus-mt-en-de")
