@@ -12,7 +12,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.layers.sinusoids import sinusoids
 from t2t.text.subword import SubwordEncoder
-from tests.in_process import call, refuses
+from tests.in_process import call
 from tests.readme import ROOT, block, blocks, succeed
 from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
@@ -172,9 +172,6 @@ def test_the_walk_through_of_a_model_of_ctranslate2(tmp_path):
     (tmp_path / "dev.src").write_text("\n".join(marian.CORPUS["source"]) + "\n")
     walk("ctranslate2", tmp_path)
     assert len((tmp_path / "dev.out").read_text().splitlines()) == len(marian.CORPUS["source"])
-    asked = {"model_dir": tmp_path / "ende_ct2", "output_dir": tmp_path / "other"}
-    for about, names in (("3", "a,b,c"), (f"{tmp_path}/none.spm", f"{tmp_path}/none.spm")):
-        refuses(importer, about, "--from=ctranslate2", **asked, sentencepiece_model=names)
 
 
 @pytest.mark.slow  # that the page's commands import models of tokens

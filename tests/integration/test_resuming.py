@@ -5,11 +5,9 @@ import shutil
 
 import pytest
 
-from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
-from t2t.files.atomic import sha256_of
 from tests.audit import audited
 from tests.builders import edited
 from tests.golden.make_run import RUNS
@@ -114,20 +112,3 @@ def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
         call(decoder, **flags, score_file=kept / "pairs")
         scores = [[float(line) for line in (kept / name).read_text().splitlines()] for name in ("new", "scores")]
         assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-
-
-@pytest.mark.parametrize("what", ["run/run.json", "data/text2text_files/manifest.json", "run/checkpoints/latest"])
-def test_a_newer_format_is_refused_by_its_number(kept, what):
-    if what.endswith(".json"):
-        with edited(kept / what) as values:
-            values["format"], values["news"] = 99, {"of": "that"}
-    else:
-        state = CheckpointStore(kept / "run/checkpoints").find("latest") / "state.json"
-        state.write_bytes(_json_bytes({"format": 99, "news": 3}))
-        sums = json.loads(state.with_name("checksums.json").read_bytes()) | {state.name: sha256_of(state)}
-        state.with_name("checksums.json").write_bytes(_json_bytes(sums))
-    if "manifest" in what:
-        refuses(trainer, "99 1", output_dir=kept / "run", data_dir=kept / "data", train_steps=600, worker_cpu=1)
-    else:
-        known = 2 if what.endswith("run.json") else 1
-        refuses(decoder, f"99 {known}", output_dir=kept / "run", decode_from_file=kept / "lines")
