@@ -6,10 +6,10 @@ from tests.mutation.mutation import mutations
 DOOR_MUTATIONS = mutations(
     ("a split gets all samples", "Samples that a plug-in makes at once are learnt and evaluated on.",
      "t2t/compat/tensor2tensor/adapter.py", "if slots[number % len(slots)] == split:", "if split in slots:",
-     "test_compat_tensor2tensor::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
+     "test_compat_problems::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
     ("tags of segments", "Sentences of SGML files keep their tags.",
      "t2t/compat/tensor2tensor/data_generators/translate.py", "yield segment[1].strip()", "yield line.strip()",
-     "test_compat_tensor2tensor::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
+     "test_compat_problems::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
     ("a changed hparam of Tensor2Tensor", "What a plug-in changes in a set of this project is lost.",
      "t2t/compat/tensor2tensor/utils/hparam.py", """self.changed.add(name)
 
