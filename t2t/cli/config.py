@@ -25,8 +25,7 @@ from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.hparams.override import drop_overrides, format_overrides, join_overrides, merge_overrides
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import drop_overrides, format_overrides, join_overrides, meant_by, merge_overrides
 
 HPARAMS = "hparams"
 _COMMANDS = ("trainer", "tune", "datagen", "decoder", "eval")

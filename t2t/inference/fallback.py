@@ -4,8 +4,6 @@ Two questions are apart. Whether both compute the same network: the log-probabil
 equal up to rounding, also for random ids, long inputs and rows that are padded; another mask, activation or epsilon is
 seen there. Whether both search equally well: the fast engine's outputs are those of the model, or as probable but for a
 near tie. The model answers once; its answers are kept, so that later comparisons need only the fast engine.
-
-Legend: R inputs.
 """
 
 import dataclasses
@@ -13,21 +11,17 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.ctranslate2.cache import Agreement, Answers, ConversionCache, Ids, Questions, Reference
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 from t2t.search.settings import SearchSettings
 
-if TYPE_CHECKING:
-    from t2t.inference.ctranslate2.cache import ConversionCache
-
 log = logging.getLogger("t2t")
-
-Ids = list[list[int]]
 
 NETWORK = "network"
 """Name of the comparison of given outputs, among those of kinds of searches."""
@@ -45,27 +39,6 @@ _LEAST_TIE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class Agreement:
-    """How the answers of two engines compare."""
-
-    rows: int
-    identical: int
-    """Inputs with the same output, id by id; of given outputs, all."""
-    near_ties: int
-    """Inputs with another output that is better, or worse by at most `NEAR_TIE`."""
-    difference: float
-    """Of log-probabilities of the same output, in nats per token: the largest of all outputs; of given outputs, the
-    square root of the mean square over all tokens."""
-
-    def __str__(self) -> str:
-        ties = f" and {self.near_ties} as good" if self.near_ties else ""
-        return (
-            f"{self.identical} of {self.rows} outputs are equal{ties}, log-probabilities differ by "
-            f"{self.difference:.1g} nats a token"
-        )
-
-
-@dataclasses.dataclass(frozen=True)
 class Demand:
     """The agreement required for using the fast engine."""
 
@@ -76,38 +49,6 @@ class Demand:
     def holds(self, found: Agreement) -> bool:
         """Returns whether answers agree well enough; False for a difference of NaN."""
         return found.identical + found.near_ties >= self.share * found.rows and found.difference <= self.difference
-
-
-@dataclasses.dataclass(frozen=True)
-class Answers:
-    """The model's best output for each input: its ids, score and log-probability, R of each."""
-
-    ids: Ids
-    scores: list[float]
-    log_probs: list[float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Questions:
-    """Inputs, as the model reads them, and given outputs."""
-
-    search_rows: Ids
-    score_rows: Ids
-    targets: Ids
-    """As many as `score_rows`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Reference:
-    """What a model answers."""
-
-    longest_sequence: int | None
-    """See `t2t.models.base.SequenceModel.longest_sequence`."""
-    questions: Questions
-    log_probs: list[list[float]]
-    """Of each token of each of `targets`."""
-    searches: dict[str, Answers] = dataclasses.field(default_factory=dict)
-    """By kind of search, see `kind_of_search`."""
 
 
 class Judge:
@@ -125,7 +66,7 @@ class Judge:
     def __init__(
         self,
         demand: Demand,
-        verdicts: "ConversionCache",
+        verdicts: ConversionCache,
         ask: Callable[[], Questions],
         hparams: DecodeHParams,
         longest_sequence: int | None = None,

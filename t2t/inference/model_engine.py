@@ -16,14 +16,13 @@ from t2t.backends.base import CompiledFunction, inputs_signature
 from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, SearchRows
 from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.non_autoregressive import BatchAnswer, BatchMaskPredict
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, positions_in, row_sizes
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.constraints import BatchConstraints
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -141,7 +140,10 @@ class ModelEngine(Engine):
         if search is None:
             with self._building:  # nobody waits for it whose search exists
                 search = self._kept(key) or build_search(self._model, settings, extra_length, shortlist)
-                self._keep(key, search)
+                with self._lock:
+                    self._searches[key] = search
+                    if len(self._searches) > MOST_SEARCHES:
+                        self._searches.popitem(last=False)
         if isinstance(search, BatchSearch):
             return search.with_settings(settings, extra_length, code_length)
         return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
@@ -151,12 +153,6 @@ class ModelEngine(Engine):
             if search := self._searches.get(key):
                 self._searches.move_to_end(key)
             return search
-
-    def _keep(self, key: tuple[SearchSettings, bool], search: AnyBatchSearch) -> None:
-        with self._lock:
-            self._searches[key] = search
-            if len(self._searches) > MOST_SEARCHES:
-                self._searches.popitem(last=False)
 
     def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
         """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""
@@ -168,14 +164,12 @@ class ModelEngine(Engine):
         if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist, request.code_length)
-        constraints = None
-        if request.constraints is not None:
-            vocab_size = self._model.spec.targets.vocab_size
-            constraints = BatchConstraints.build(request.constraints, vocab_size, request.prefixes)
+        vocab_size = self._model.spec.targets.vocab_size
+        asked = SearchRows.build(request.seeds, request.prefixes, request.constraints, vocab_size)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return search.search(queue, request.seeds, request.prefixes, constraints, sizes=sizes, max_ids=most)
+                return search.search(queue, asked, sizes, most)
             return ([(indices, search(batch))] for indices, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):

@@ -1,5 +1,9 @@
 """Decoding, scoring and aligning with a model and its vocabularies: texts in, hypotheses out.
 
+A text becomes a translation floor by floor, and comes back the same way: `translate` takes it; `encode` makes it ids;
+`request` checks them and makes a `DecodeRequest`, without blank inputs; an engine (`t2t.inference.engine`) searches in
+batches; `t2t.search` chooses token by token. `read_hypotheses` makes texts of the ids found.
+
 The methods whose names end in `_ids` take and return ids instead of texts.
 """
 
@@ -31,11 +35,8 @@ from t2t.inference.rows import (
     check_inputs,
     check_lengths,
     check_prefix,
-    check_prefixes,
-    check_row_pairs,
     check_rows,
     check_takes_prefixes,
-    check_targets,
     cut_rows,
     describe_max_ids,
     max_answers,
@@ -107,6 +108,8 @@ class Translator:
         self._model, self._sharing = model, sharing
         if engine is not None:
             self.engine = engine
+
+    # === The model and the engine that runs it ===
 
     @property
     def model(self) -> "SequenceModel":
@@ -191,6 +194,8 @@ class Translator:
             for variable in sorted(self._model.variables, key=lambda v: v.path):
                 yield variable.path, np.asarray(variable)
 
+    # === Texts to ids ===
+
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
 
@@ -269,6 +274,8 @@ class Translator:
         if not start or not self.facts.autoregressive:
             return prefixes
         return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
+
+    # === Decoding ===
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
         """Returns the search settings and decode hparams of a call with these arguments.
@@ -408,10 +415,13 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
         check_inputs(self.facts, sentences, "sentences")
-        if seeds is not None and len(seeds) != len(sentences):
-            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs", "give one for each")
+        for name, given in (("seeds", seeds), ("prefixes", prefixes)):
+            if given is not None and len(given) != len(sentences):
+                raise ArgumentError(f"{len(given)} {name} for {len(sentences)} inputs", "give one for each")
         if prefixes is not None:
-            check_prefixes(self.facts, hparams, prefixes, len(sentences))
+            check_takes_prefixes(self.facts)
+            for prefix in prefixes:
+                check_prefix(self.facts, hparams, prefix)
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
         numbers = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
         asked = self._not_blank(sentences, sources)
@@ -531,6 +541,8 @@ class Translator:
             yield from self.translate_ids(self.encode(texts), n_best, seeds=seeds, sources=texts, **changes)
             start += len(texts)
 
+    # === Given outputs: their scores, word alignments and attention ===
+
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
@@ -612,13 +624,10 @@ class Translator:
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
     ) -> list[list[Hypothesis]]:
         """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
-        flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
-        targets = [outputs[row][k].ids for row, k in flat]
-        annotated = [list(hypotheses) for hypotheses in outputs]
-        found = self._token_scores([rows[row] for row, _ in flat], targets, hparams)
-        for (row, k), tokens in zip(flat, found, strict=True):
-            annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
-        return annotated
+        repeated = [row for row, hypotheses in zip(rows, outputs, strict=True) for _ in hypotheses]
+        targets = [one.ids for hypotheses in outputs for one in hypotheses]
+        tokens = iter(self._token_scores(repeated, targets, hparams))
+        return [[dataclasses.replace(one, tokens=next(tokens)) for one in hypotheses] for hypotheses in outputs]
 
     def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
         """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
@@ -666,10 +675,15 @@ class Translator:
         self, sources: Sequence[Row], targets: Sequence[Sequence[int]]
     ) -> tuple[list[Row], list[Sequence[int]]]:
         """Returns the inputs as the model reads them, and the targets with end of sequence; raises as `score_ids`."""
-        check_row_pairs(sources, targets)
+        check_rows(sources, "sources")
+        check_rows(targets, "targets")
+        if len(sources) != len(targets):
+            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets", "give as many of both")
         if self.has_inputs:
             check_inputs(self.facts, sources, "sources")
-        check_targets(self.facts, targets)
+        if self.facts.spec.targets.kind == FeatureKind.TOKENS:
+            for number, ids in enumerate(targets):
+                check_ids(self.facts, ids, f"targets[{number}]: an output")
         check_lengths(self.facts, targets, self.hparams)
         rows: list[Row] = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         return rows, [[*ids, EOS_ID] for ids in targets]
@@ -695,11 +709,11 @@ class Translator:
                 input is blank and has no target.
         """
         (ids,) = self.encode([source])
-        if target is None and self.is_blank(source):
-            raise UserError(
-                f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
-            )
         if target is None:
+            if self.is_blank(source):
+                raise UserError(
+                    f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
+                )
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
         elif isinstance(target, str):

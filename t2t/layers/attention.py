@@ -14,10 +14,9 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.long_attention import WeightDropout, blockwise_attention, local_attention
-from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
+from t2t.layers.masks import EVERYTHING, BlockWindow, Span, float32_product, key_offsets, probabilities, span_keep
 from t2t.layers.mode import current_mode
 from t2t.layers.positions import RelativeBias, RelativeKeys, RelativePositions, rotate
-from t2t.layers.scores import float32_product, probabilities
 
 
 class HeadProjection(keras.layers.Layer):

@@ -180,7 +180,7 @@ class EvolvedDecoderLayer(CompositeLayer):
             _causal(width // 2, 7, dtype=policy, name="right"),
             _causal(width, 7, dtype=policy, name="joint"),
             build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm"),
-            (ops.relu, _linear),
+            (ops.relu, keras.activations.linear),
             hparams.layer_prepostprocess_dropout,
             dtype=policy,
             name="branches",
@@ -214,7 +214,3 @@ class EvolvedDecoderLayer(CompositeLayer):
 
 def _causal(channels: int, kernel_size: int, **named: Unpack[Named]) -> SeparableConvolution:
     return SeparableConvolution(channels, kernel_size, Separability(), causal=True, **named)
-
-
-def _linear(x):
-    return x

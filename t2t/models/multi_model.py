@@ -21,8 +21,7 @@ from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual
 from t2t.layers.separable_convolution import ConvModule, MixedTarget, Separability
 from t2t.layers.tensors import Features, Tensor
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec

@@ -22,13 +22,19 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import Experts, FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
-from t2t.layers.positions import Positions, RelativeBias, build_positions
+from t2t.layers.positions import (
+    NextWord,
+    Positions,
+    RelativeBias,
+    SourceWords,
+    WordCounts,
+    build_positions,
+    word_starts_of,
+)
 from t2t.layers.residual import CompositeLayer, Residual
 from t2t.layers.ssru import Ssru
 from t2t.layers.tensors import Features, Named, Tensor
-from t2t.layers.words import NextWord, SourceWords, WordCounts, word_starts_of
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec

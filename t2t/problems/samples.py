@@ -88,14 +88,15 @@ class GenerationContext:
 
     def fork(self) -> "GenerationContext":
         """Returns a context with the same files, and its own counts and random generator."""
-        return self._copy(random.Random(self.rng.random()))
+        rng = random.Random(self.rng.random())
+        return dataclasses.replace(self, rng=rng, tally=Counter(), enough_bytes=None, skipped=0, shard=0, shards=1)
 
     def each_shard(self, shards: int) -> "list[GenerationContext]":
         """Returns a picklable context for each shard of a split; for 1 shard, that of the whole split."""
         return [
             dataclasses.replace(
-                self._copy(random.Random(self.rng.random())),
-                shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress, call_each=call_here,
+                self.fork(), shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress,
+                call_each=call_here,
             )
             for shard in range(shards)
         ]  # fmt: skip
@@ -121,12 +122,6 @@ class GenerationContext:
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_sealed(path, {"value": value})
         return value
-
-    def _copy(self, rng: random.Random) -> "GenerationContext":
-        return GenerationContext(
-            self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
-            call_each=self.call_each, data_dir=self.data_dir,
-        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

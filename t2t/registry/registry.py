@@ -88,7 +88,8 @@ class Registry(Generic[T]):
 
         def decorate(value: Any) -> Any:
             chosen = name or getattr(value, self._named_by, "") or snake_case(value.__name__)
-            self._add(chosen, value, _caller())
+            summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
+            self._insert(Entry(chosen, summary, _caller(), value))
             for alias in aliases:
                 self.alias(alias, chosen)
             return value
@@ -203,10 +204,6 @@ class Registry(Generic[T]):
     def forget(self, names: Collection[str]) -> None:
         """Removes names, e.g. those of a plug-in that is about to be loaded again."""
         self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
-
-    def _add(self, name: str, value: Any, origin: str) -> None:
-        summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
-        self._insert(Entry(name, summary, origin, value))
 
     def _insert(self, entry: Entry[T]) -> None:
         known = self._entries.get(entry.name)

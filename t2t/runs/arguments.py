@@ -11,8 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.override import format_overrides
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import format_overrides, meant_by
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 

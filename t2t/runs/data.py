@@ -25,8 +25,7 @@ from t2t.problems.vocabularies import TextOptions, free_texts, learn_vocabulary,
 from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, mixture_of
+from t2t.specs.features import ProblemSpec, merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
 
 log = logging.getLogger("t2t")

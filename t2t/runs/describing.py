@@ -12,7 +12,7 @@ from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, length_unit
 from t2t.data.generation.data_folder import data_folder
-from t2t.data.reading.reader import BLOCK, batch_unit, checked_columns, lengths_of_all, sequences_of
+from t2t.data.reading.reader import BLOCK, SequenceLengths, batch_unit, checked_columns
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
@@ -87,8 +87,8 @@ def _part_cost(part: TrainedProblem) -> tuple[float, bool]:
 def _sample_lengths(part: TrainedProblem) -> dict[str, np.ndarray]:
     """Returns the lengths of the sequences of the first training examples."""
     reader = part.data.readers[TRAIN]
-    sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
-    return lengths_of_all(reader, sequences, np.arange(min(len(reader), BLOCK)))
+    sequences = SequenceLengths(reader, checked_columns(reader, part.data.problem.columns))
+    return sequences.of(np.arange(min(len(reader), BLOCK)))
 
 
 def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:

@@ -43,8 +43,7 @@ from t2t.runs.names import (
 from t2t.runs.run_checks import find_source
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEV, TARGETS, TRAIN
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, split_mixture
+from t2t.specs.features import ProblemSpec, merge_problem_entries, split_mixture
 from t2t.text.vocabulary_files import describe_encoders
 
 log = logging.getLogger("t2t")
@@ -67,30 +66,20 @@ def changeable_fields(record: RunRecord, data: Sequence[OpenData]) -> tuple[str,
     return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
+@dataclasses.dataclass(eq=False)
 class Experiment:
-    """A run: its configuration, and the objects that it names.
+    """A run: its configuration, and the objects that it names."""
 
-    Args:
-        config: complete.
-        hparams: of the run, frozen.
-        named_set: the set as named, before changes.
-        plugins: that are loaded.
-        run: in the output directory; None for a new run.
-        model_class: of the model; None for the one that `config` names.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        hparams: HParams,
-        named_set: HParams,
-        plugins: Sequence[Plugin] = (),
-        run: RunDir | None = None,
-        model_class: type[Any] | None = None,
-    ):
-        self.config, self.hparams, self.named_set = config, hparams, named_set
-        self.plugins, self.run = plugins, run
-        self._model_class = model_class
+    config: RunConfig
+    """Complete."""
+    hparams: HParams
+    """Of the run, frozen."""
+    named_set: HParams
+    """The set as named, before changes."""
+    plugins: Sequence[Plugin] = ()
+    """Those that are loaded."""
+    run: RunDir | None = None
+    """In the output directory; None for a new run."""
 
     @classmethod
     def resolve(cls, config: RunConfig, *, generates: bool = False) -> Self:
@@ -126,20 +115,18 @@ class Experiment:
         experiment._check_names()
         return experiment
 
-    @property
+    @functools.cached_property
     def model_class(self) -> type[Any]:
         """The class of the model, imported at the first use, which closes the registries.
 
         Raises:
             UserError: it does not accept the set or the problems.
         """
-        if self._model_class is None:
-            found = MODELS.get(self.config.model)
-            self._check_model(found)
-            for registry in REGISTRIES:
-                registry.freeze()
-            self._model_class = found
-        return self._model_class
+        found = MODELS.get(self.config.model)
+        self._check_model(found)
+        for registry in REGISTRIES:
+            registry.freeze()
+        return found
 
     @functools.cached_property
     def problems(self) -> list[Problem]:
@@ -218,7 +205,7 @@ class Experiment:
             },
             data_dir=to_record(config.data_folder),
             vocabularies=describe_encoders(encoders_of(data)),
-            plugins=[plugin.to_dict() for plugin in self.plugins],
+            plugins=[dataclasses.asdict(plugin) for plugin in self.plugins],
             random_seed=config.random_seed,
             settings=config.remembered(),
             versions=versions(),

@@ -21,7 +21,7 @@ from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_
 from t2t.registry.registry import Registry
 from t2t.runs.config import NAMES, RunConfig
 from t2t.specs.constants import DEV, TRAIN
-from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
+from t2t.specs.features import mixture_of, select_problem_entries, split_mixture
 
 log = logging.getLogger("t2t")
 

@@ -336,9 +336,10 @@ class TrainingRun:
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store, config.keep_best_checkpoints),
                     listeners=[
-                        evaluator.outputs_listener(run),  # first, so that readers of figures find the outputs, too
+                        # first, so that readers of figures find the outputs, too
+                        functools.partial(evaluator.write_outputs, run),
                         metrics.write_evaluation,
-                        evaluator.evaluation_listener(progress.show_evaluation),
+                        functools.partial(evaluator.show_each, progress.show_evaluation),
                     ],
                     interruptible=functools.partial(self._interruptible, signals),
                 )

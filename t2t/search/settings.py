@@ -13,7 +13,7 @@ import numpy as np
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.synonyms import did_you_mean
+from t2t.hparams.override import did_you_mean
 from t2t.registry import SEARCH_METHODS
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"

@@ -10,7 +10,7 @@ from typing import Any
 
 from t2t.checkpoints.dev_outputs import DevOutputs
 from t2t.metrics.base import check_lines
-from t2t.metrics.paired import PairedScore, paired_bootstrap
+from t2t.metrics.paired import paired_bootstrap
 from t2t.metrics.text import SACREBLEU_METRICS, SentenceBleu, bleu, bleu_tokenizer, sacrebleu_metric
 
 LENGTHS = (10, 20, 30, 40)
@@ -42,17 +42,13 @@ def compare_systems(
         check_lines("comparison", lines, references)
     metrics: dict[str, dict[str, Any]] = {"bleu": {"tokenize": bleu_tokenizer(language)}, "chrf": {}}
     scores = paired_bootstrap([("first", first), ("second", second)], references, metrics)
+    names = ("metric", "system", "value", "mean", "interval", "p_value", "signature")
     return {
-        "scores": [_score_json(score) for score in scores],
+        "scores": [{name: getattr(score, name) for name in names} for score in scores],
         "sentences": _sentences(references, first, second, language),
         "lengths": _by_length(references, (first, second), language),
         "frequencies": _by_frequency(references, (first, second)),
     }
-
-
-def _score_json(score: PairedScore) -> dict[str, Any]:
-    names = ("metric", "system", "value", "mean", "interval", "p_value", "signature")
-    return {name: getattr(score, name) for name in names}
 
 
 def _sentences(

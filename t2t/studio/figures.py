@@ -54,7 +54,10 @@ def figure_of(
         UserError: see `Translator.attend`.
     """
     figure: dict[str, Any] = {"title": title, "source": source, "note": None, "maps": None}
-    figure["classes"] = _classes(translator, source)
+    figure["classes"] = None
+    if answers_with_class(translator):
+        count = min(_MOST_CLASSES, translator.facts.spec.targets.vocab_size)
+        figure["classes"] = classes_json(translator.translate([source], n_best=count)[0])
     ids: Sequence[int]
     if figure["classes"]:
         target, changes = None, {}
@@ -123,32 +126,23 @@ def attention_json(looked: Attention) -> list[dict[str, Any]]:
 
 
 def _map_json(name: str, seen: AttentionMap, rollout: np.ndarray | None) -> dict[str, Any]:
+    # transformer/encoder/layer_0/self_attention is called encoder/layer_0
+    kinds = ("self_attention", "encdec_attention")
+    layers = ([part for part in path.split("/")[1:] if part not in kinds] for path in seen.layers)
     return {
         "name": name,
         "queries": list(seen.queries),
         "keys": list(seen.keys),
-        "layers": [f"{number}: {_shorten(path)}" for number, path in enumerate(seen.layers, start=1)],
+        "layers": [f"{number}: {'/'.join(parts)}" for number, parts in enumerate(layers, start=1)],
         "heads": seen.weights.shape[1],
         "weights": packed(seen.weights),
         "rollout": None if rollout is None else packed(rollout),
     }
 
 
-def _shorten(path: str) -> str:
-    """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`."""
-    return "/".join(part for part in path.split("/")[1:] if part not in ("self_attention", "encdec_attention"))
-
-
 def packed(fractions: np.ndarray) -> str:
     """Encodes numbers from 0 to 1, in C order, as 16-bit little-endian integers in base64."""
     return base64.b64encode(np.round(fractions * WHOLE).astype("<u2").tobytes()).decode()
-
-
-def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None:
-    if not answers_with_class(translator):
-        return None
-    count = min(_MOST_CLASSES, translator.facts.spec.targets.vocab_size)
-    return classes_json(translator.translate([source], n_best=count)[0])
 
 
 def answers_with_class(translator: Translator) -> bool:

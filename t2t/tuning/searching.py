@@ -71,14 +71,6 @@ class StudyResult:
         """The best trial; None if no trial has a value."""
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
 
-    @property
-    def is_tie(self) -> bool:
-        """Whether several trials have a value, and all the same."""
-        values = [
-            row.report.value for row in self.rows if row.report.value is not None and row.report.state != "failed"
-        ]
-        return len(values) > 1 and len(set(values)) == 1
-
     def records(self) -> list[dict[str, Any]]:
         """Returns a dict for each trial, all with the same keys; an hparam that a trial does not read is None."""
         names = dict.fromkeys(name for row in self.rows for name in row.report.hparams)
@@ -226,7 +218,9 @@ def search(
 
     Tuner(study, command, tune).run(results)
     found = results()
-    if found.best and found.is_tie:
+    reports = [row.report for row in found.rows if row.report.state != "failed"]
+    values = [one.value for one in reports if one.value is not None]
+    if found.best and len(values) > 1 and len(set(values)) == 1:
         log.warning(
             "all trials have the same %s, %.4g, so that none is better than the others; train them longer, search a "
             "wider range or choose another --objective",

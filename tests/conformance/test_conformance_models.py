@@ -14,7 +14,7 @@ from t2t.backends.update import LossFunction
 from t2t.checkpoints.compatibility import require_exact, vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
 from t2t.inference import growing_search
-from t2t.inference.batch_search import concat_batches
+from t2t.inference.batch_search import SearchRows, concat_batches
 from t2t.layers.mode import Costed, in_mode
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
@@ -256,7 +256,7 @@ def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone
         return found, going
 
     def start():
-        return [search.start(np.array([n]), np.array(row), np.array([n])) for n, row in enumerate(rows)]
+        return [search.start(np.array([n]), np.array(row), SearchRows(np.array([n]))) for n, row in enumerate(rows)]
 
     apart, going = [], start()
     while going:

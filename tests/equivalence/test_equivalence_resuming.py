@@ -15,7 +15,7 @@ import pytest
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.store import CheckpointStore
 from t2t.layers.dropout import Dropout
-from t2t.layers.words import WordCounts
+from t2t.layers.positions import WordCounts
 from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.builders import edited

@@ -28,7 +28,7 @@ from t2t.data.generation.plan import (
 from t2t.data.manifest import FileRecord
 from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
-from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.filters import EMPTY, drop_reasons
 from t2t.problems.samples import SampleRecord, check_samples, samples_of
@@ -66,10 +66,6 @@ class DigestRecord:
     verdicts: FileRecord
     """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
 
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.digests, self.verdicts]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DuplicatesRecord:
@@ -81,10 +77,6 @@ class DuplicatesRecord:
     """Number of samples of each shard."""
     repeated: FileRecord
     """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.repeated]
 
 
 def digest_folder(folder: Path, shard: int) -> Path:
@@ -268,8 +260,7 @@ def find_duplicates(plan: GenerationPlan, folder: Path) -> DuplicatesRecord:
         count = np.count_nonzero(repeated)
         del repeated
         fsync_file(path)
-        file = FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
-        record = DuplicatesRecord(plan=plan.fingerprint, samples=samples, repeated=file)
+        record = DuplicatesRecord(plan=plan.fingerprint, samples=samples, repeated=FileRecord.of(path))
         write_work_record(written, record)
     log.info("%s: %s of %s samples repeat an earlier one", TRAIN, f"{count:,}", f"{sum(samples):,}")
     return record

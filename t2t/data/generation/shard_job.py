@@ -28,7 +28,7 @@ from t2t.data.generation.plan import (
 from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
 from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.generation.worker_pool import WorkerPool
-from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
+from t2t.data.manifest import ColumnTotals, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
@@ -51,10 +51,6 @@ class ShardResult:
     texts: dict[str, TextsRecord]
     """By feature, the raw text; for dev and test splits only."""
     counts: SampleCounts
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns all files of the shard."""
-        return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
 
 
 def shard_folder(folder: Path, split: str, shard: int) -> Path:
@@ -89,24 +85,42 @@ def generate_shard(
         UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
         MachineError: the disk is full, or the folder is not writable.
     """
-    plan = job.plan
+    plan, identity = job.plan, job.plan.identity
     if (finished := finished_shard(plan, job.folder, split, shard)) is not None:
         return finished
     problem = job.open_problem()
     chunks = chunks or functools.partial(map_chunks, job.problem)
-    with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(job.errors_of(split, shard))
+        written = stack.enter_context(written_whole(shard_folder(job.folder, split, shard)))
         context = job.context(split, shard)
         samples = samples_of(problem, split, context)
         if split == TRAIN and problem.duplicate_key() is not None:
             samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
         tally = SplitTally(samples, context.tally)
-        encoded = _counted(chunks(encode_samples, tally, job.folder, plan.fingerprint, split), tally, progress)
-        if split == TRAIN and plan.shards[split] == 1:
-            encoded = _judged(encoded, tally, problem)
-        parts = _write_chunks(plan, split, encoded, written)
-        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
+        sizes = identity.most_examples, identity.most_bytes
+        writer = stack.enter_context(contextlib.closing(SplitWriter(written, split, dict(plan.spec.features), *sizes)))
+        texts = stack.enter_context(contextlib.closing(TextsWriter(written, split)))
+        for chunk in chunks(encode_samples, tally, job.folder, plan.fingerprint, split):
+            tally.add(chunk)
+            writer.write(chunk.columns)
+            texts.write(chunk.texts, chunk.altered)
+            if split == TRAIN and plan.shards[split] == 1:
+                _check_beginning(problem, tally.counts())
+            progress(tally.counts().read)
+        columns, files = writer.finish()
+        result = ShardResult(
+            plan=plan.fingerprint, split=split, shard=shard, examples=writer.examples, columns=columns, files=files,
+            texts=texts.finish(), counts=tally.counts(),
+        )  # fmt: skip
         write_work_record(written, result)
     return result
+
+
+def _check_beginning(problem: Problem, counts: SampleCounts) -> None:
+    """Raises UserError early if most training data is unfit so far: all of it may take hours."""
+    if counts.judged >= ENOUGH_TO_JUDGE:
+        check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
 class SplitTally:
@@ -140,36 +154,6 @@ class SplitTally:
         return dataclasses.replace(self._counts, repaired=dict(sorted(self._repaired.items())))
 
 
-def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
-    for chunk in chunks:
-        tally.add(chunk)
-        yield chunk
-        progress(tally.counts().read)
-
-
-def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:
-    """Raises UserError early if most training data is unfit so far: the whole may take hours."""
-    for chunk in chunks:
-        yield chunk
-        if (counts := tally.counts()).judged >= ENOUGH_TO_JUDGE:
-            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
-
-
-def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
-    """Writes the files of a shard; returns the fields of `ShardResult` about them."""
-    with contextlib.ExitStack() as stack:
-        identity = plan.identity
-        writer = SplitWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
-        stack.callback(writer.close)
-        texts = TextsWriter(written, split)
-        stack.callback(texts.close)
-        for chunk in chunks:
-            writer.write(chunk.columns)
-            texts.write(chunk.texts, chunk.altered)
-        columns, files = writer.finish()
-        return {"examples": writer.examples, "columns": columns, "files": files, "texts": texts.finish()}
-
-
 def make_shards(
     job: GenerationJob, split: str, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> list[ShardResult]:
@@ -189,13 +173,21 @@ def make_shards(
     plan, folder = job.plan, job.folder
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
     is_judged = split == TRAIN and len(shards) == plan.shards[split]
-    beginnings = _Beginnings(job.problem, shards[:-1] if is_judged else [])
-    beginnings.check(results)
+    following, counts = deque(shards[:-1] if is_judged else []), SampleCounts()
+
+    def check_beginnings() -> None:
+        """Judges the first shard, the first two and so on, whichever are finished first."""
+        nonlocal counts
+        while following and following[0] in results:
+            counts += results[following.popleft()].counts
+            _check_beginning(job.problem, counts)
+
+    check_beginnings()
     missing = [(split, shard) for shard in shards if shard not in results]
     done = sum(result.counts.read for result in results.values())
     for result in _make_each(generate_shard, job, missing, pool, lambda read: progress(split, done + read)):
         results[result.shard] = result
-        beginnings.check(results)
+        check_beginnings()
     return [results[shard] for shard in shards]
 
 
@@ -243,17 +235,3 @@ def _make_in_worker(
     progress: Callable[[int], None],
 ) -> Any:
     return make(GenerationJob(read_same_plan(folder, plan), problem, folder, tmp_dir), *shard, progress=progress)
-
-
-class _Beginnings:
-    """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
-
-    def __init__(self, problem: Problem, shards: Sequence[int]):
-        self._problem, self._following, self._counts = problem, deque(shards), SampleCounts()
-
-    def check(self, results: dict[int, ShardResult]) -> None:
-        """Raises UserError early if most examples of the first shards are unfit."""
-        while self._following and self._following[0] in results:
-            self._counts += results[self._following.popleft()].counts
-            if self._counts.judged >= ENOUGH_TO_JUDGE:
-                check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")

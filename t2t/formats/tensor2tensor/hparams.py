@@ -11,7 +11,7 @@ from typing import Any
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.formats.importer import unknown_values
-from t2t.hparams.recipes import noam_rate
+from t2t.hparams.base import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
@@ -81,18 +81,14 @@ def translate(
         UserError: a field is missing, or the network differs from the Transformer here.
     """
     try:
-        return _translate(values, attention_bias)
+        _check_network(values)
+        changes = {name: values[name] for name in _SAME if name in values}
+        changes |= _network(values) | {"attention_bias": attention_bias}
+        training, warnings = _training(values)
+        hparams = transformer_base().replace(**{**changes, **training})
+        hparams.replace().freeze()
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
-
-
-def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
-    _check_network(values)
-    changes = {name: values[name] for name in _SAME if name in values}
-    changes |= _network(values) | {"attention_bias": attention_bias}
-    training, warnings = _training(values)
-    hparams = transformer_base().replace(**{**changes, **training})
-    hparams.replace().freeze()
     return hparams, tuple(warnings)
 
 

@@ -41,7 +41,9 @@ def read(request: ImportRequest) -> ForeignRun:
     if space is None:
         space = next((number for pattern, number in _TARGET_SPACES if re.search(pattern, problem.name)), 0)
     variables = read_variables(find_checkpoint(request.model_dir, request.step, "model.ckpt"))
-    hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
+    names = filter(None, map(network_name, variables))
+    has_bias = any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
+    hparams, warnings = translate(values, attention_bias=has_bias)
     _check_masks(values, variables)
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
     return ForeignRun(
@@ -53,11 +55,6 @@ def read(request: ImportRequest) -> ForeignRun:
         notes=(f"target space {space}",),
         warnings=warnings,
     )
-
-
-def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:
-    names = filter(None, map(network_name, variables))
-    return any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
 
 
 def _check_masks(values: Mapping[str, Any], variables: Mapping[str, np.ndarray]) -> None:
@@ -127,7 +124,14 @@ def _rename_variables(hparams: TransformerHParams, target_space_id: int, variabl
             tables.setdefault(place.paths[0], {})[place.shard] = array
             sizes.add(place.vocab_size)
         elif place.paths == (TARGET_SPACE,):
-            arrays[TARGET_SPACE] = _row(array, target_space_id)
+            if not 0 <= target_space_id < len(array):
+                raise UserError(
+                    f"the checkpoint's table has rows 0 to {len(array) - 1}",
+                    "name one",
+                    option="target_space_id",
+                    value=target_space_id,
+                )
+            arrays[TARGET_SPACE] = array[target_space_id]
         elif place.paths[0].endswith(RELATIVE_KEYS):
             arrays[place.paths[0]] = _of_each_head(array, place.paths[0].startswith("decoder"), hparams)
         else:
@@ -135,14 +139,6 @@ def _rename_variables(hparams: TransformerHParams, target_space_id: int, variabl
             arrays |= zip(place.paths, parts, strict=True)
     _check_tables({path: sorted(shards) for path, shards in tables.items()}, sizes)
     return arrays | {path: np.concatenate([rows for _, rows in sorted(of.items())]) for path, of in tables.items()}
-
-
-def _row(table: np.ndarray, number: int) -> np.ndarray:
-    if not 0 <= number < len(table):
-        raise UserError(
-            f"the checkpoint's table has rows 0 to {len(table) - 1}", "name one", option="target_space_id", value=number
-        )
-    return table[number]
 
 
 def _of_each_head(vectors: np.ndarray, causal: bool, hparams: TransformerHParams) -> np.ndarray:

@@ -11,10 +11,9 @@ inner width, N rows decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, adam_rate, for_copying, for_multi30k
 from t2t.hparams.field import UsedWhen, param, redeclared, training_fraction
 from t2t.hparams.lstm import DirectedHParams, for_recurrent
-from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -238,8 +237,7 @@ from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_decoder import CachedRecurrence
 from t2t.layers.residual import CompositeLayer, build_all
 from t2t.layers.tensors import Features
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec

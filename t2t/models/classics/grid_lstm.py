@@ -17,10 +17,9 @@ number of channels.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_copying, for_multi30k
 from t2t.hparams.field import training_fraction
 from t2t.hparams.lstm import for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 

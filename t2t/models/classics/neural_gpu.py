@@ -11,9 +11,8 @@ decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.models.classics.byte_net import UnfoldingHParams
 from t2t.registry import register_hparams
 
@@ -207,8 +206,7 @@ from t2t.layers.loops import fold, scan
 from t2t.layers.mode import Costed
 from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
-from t2t.models.base import DecodeContext, SequenceModel
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import DecodeContext, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -289,13 +287,12 @@ class ConvGru(keras.layers.Layer):
         return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
 
     def _convolutions(self) -> tuple[Callable, Callable]:
-        pairs = (self.gates_kernel, self.gates_bias), (self.candidate_kernel, self.candidate_bias)
-        gates, candidate = (self._convolution(kernel, bias) for kernel, bias in pairs)
-        return gates, candidate
+        def convolution(*weights) -> Callable:
+            kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in weights)
+            return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
 
-    def _convolution(self, kernel, bias) -> Callable:
-        kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (kernel, bias))
-        return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
+        gates = convolution(self.gates_kernel, self.gates_bias)
+        return gates, convolution(self.candidate_kernel, self.candidate_bias)
 
 
 class DiagonalConvGru(ConvGru):

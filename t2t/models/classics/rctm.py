@@ -10,10 +10,9 @@ positions of a window.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
 from t2t.hparams.lstm import for_recurrent
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -108,8 +107,7 @@ from t2t.layers.loops import scan
 from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features, Tensor, at_least, repeat_sentences
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec

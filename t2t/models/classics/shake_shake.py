@@ -8,8 +8,7 @@ Legend: B batch, Y rows, X columns, C channels in, D channels out, or of the fir
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
-from t2t.hparams.recipes import adam_rate
+from t2t.hparams.base import HParams, adam_rate
 from t2t.registry import register_hparams
 
 

@@ -15,7 +15,7 @@ from t2t.cli.flags import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import get_hparams, get_problem, select_names
-from t2t.specs.mixture import split_mixture
+from t2t.specs.features import split_mixture
 from tests.errors import refused
 from tests.in_process import module_of
 from tests.readme import PAGES, ROOT

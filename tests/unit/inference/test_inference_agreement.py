@@ -6,17 +6,9 @@ import functools
 import numpy as np
 import pytest
 
+from t2t.inference.ctranslate2.cache import Agreement, Answers, Questions
 from t2t.inference.engine import Engine
-from t2t.inference.fallback import (
-    EXTRA_LENGTH,
-    Agreement,
-    Answers,
-    Demand,
-    FallbackEngine,
-    Judge,
-    Questions,
-    compare_answers,
-)
+from t2t.inference.fallback import EXTRA_LENGTH, Demand, FallbackEngine, Judge, compare_answers
 from t2t.inference.translator import Translator
 from t2t.runs.engines import DEMANDS
 from t2t.specs.constants import UNK_ID

@@ -11,7 +11,7 @@ import pytest
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.batch_search import SearchBatch
+from t2t.inference.batch_search import SearchBatch, SearchRows
 from t2t.inference.growing_search import BatchQueue, min_active_size, select_active
 from t2t.inference.parallel import CPU_QUEUE, GPU_QUEUE, Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
@@ -123,7 +123,7 @@ class Steps:
         self.seen = []
         """Steps and row indices of each batch."""
 
-    def start(self, indices, rows, seeds, prefixes=None, constraints=None):
+    def start(self, indices, rows, asked):
         return SearchBatch(indices, 0, None)
 
     def advance(self, batch):
@@ -145,7 +145,7 @@ def run(search, batches, size, max_ids):
 
     queue = BatchQueue(search, np.full(count, size), max_ids, concat)
     rows = [(np.array(batch), np.zeros((len(batch), size), np.int32)) for batch in batches]
-    found = chain.from_iterable(queue.run(rows, np.arange(count)))
+    found = chain.from_iterable(queue.run(rows, SearchRows(np.arange(count))))
     assert sorted(n for indices, _ in found for n in indices.tolist()) == list(range(count))
     return joined
 

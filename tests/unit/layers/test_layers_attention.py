@@ -13,8 +13,17 @@ from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention, attention_weights
 from t2t.layers.cache import CachingLayer, FixedCache, GrowingCache, KeysValues, StepCache, empty_cache, reorder_entries
-from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, words_keep
-from t2t.layers.scores import float32_product
+from t2t.layers.masks import (
+    CAUSAL,
+    EVERYTHING,
+    Span,
+    float32_product,
+    keys_keep,
+    padding_keep,
+    score_bias,
+    span_keep,
+    words_keep,
+)
 from t2t.registry import MODELS
 from tests.builders import numpy, tokens_spec
 from tests.small_models import small_hparams

@@ -9,8 +9,15 @@ import tensorflow as tf
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.masks import key_offsets
-from t2t.layers.positions import RelativeBias, RelativePositions, buckets_of_offsets, rotate
-from t2t.layers.words import NextWord, WordCounts, word_starts_of
+from t2t.layers.positions import (
+    NextWord,
+    RelativeBias,
+    RelativePositions,
+    WordCounts,
+    buckets_of_offsets,
+    rotate,
+    word_starts_of,
+)
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder

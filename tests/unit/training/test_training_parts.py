@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from t2t.backends.choice import backend
-from t2t.backends.tensorflow.backend import apply_precision, xla_errors
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.backends.tensorflow.functions import ReplicaFunction
 from t2t.backends.update import GROWTH_INTERVAL, INITIAL_SCALE, LossScale, dropout_seed
@@ -323,7 +322,7 @@ def test_float32_is_float32_and_the_others_allow_tensorfloat32():
     (field,) = (one for one in dataclasses.fields(TrainHParams) if one.name == "precision")
     assert ("auto", *CHOICES) == field.metadata["choices"]
     for precision, (allowed, policy) in (*CHOICES.items(), *reversed(CHOICES.items())):
-        assert apply_precision(precision) == policy
+        assert backend().apply_precision(precision) == policy
         assert tf.config.experimental.tensor_float_32_execution_enabled() is allowed
 
 
@@ -338,7 +337,7 @@ def uncompilable(x):
 
 
 def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
-    with refused("xla=on", "inputs", "8)", "--hparams=xla=off"), xla_errors(True, BATCH):
+    with refused("xla=on", "inputs", "8)", "--hparams=xla=off"), backend().compile_errors(True, BATCH):
         uncompilable(tf.zeros([2]))
 
 
@@ -349,6 +348,6 @@ def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
      (True, tf.errors.ResourceExhaustedError(None, None, "x"))],
 )  # fmt: skip
 def test_other_errors_stay_what_they_are(enabled, error):
-    with pytest.raises(type(error)) as caught, xla_errors(enabled, BATCH):
+    with pytest.raises(type(error)) as caught, backend().compile_errors(enabled, BATCH):
         raise error
     assert caught.value is error
