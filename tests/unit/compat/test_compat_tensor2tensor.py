@@ -111,7 +111,7 @@ def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
     hparams = "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128"
     call(
         trainer, "--generate_data", **names, hparams=hparams, data_dir=tmp_path / "data", tmp_dir=tmp_path,
-        t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, eval_steps=1,
+        t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, schedule="train",
     )  # fmt: skip
     assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
     translator = t2t.load(tmp_path / "run", t2t_usr_dir=tmp_path / "their_plugin")
