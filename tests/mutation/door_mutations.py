@@ -6,10 +6,10 @@ from tests.mutation.mutation import mutations
 DOOR_MUTATIONS = mutations(
     ("a split gets all samples", "Samples that a plug-in makes at once are learnt and evaluated on.",
      "t2t/compat/tensor2tensor/adapter.py", "if slots[number % len(slots)] == split:", "if split in slots:",
-     "test_compat_tensor2tensor::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
+     "test_compat_problems::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
     ("tags of segments", "Sentences of SGML files keep their tags.",
      "t2t/compat/tensor2tensor/data_generators/translate.py", "yield segment[1].strip()", "yield line.strip()",
-     "test_compat_tensor2tensor::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
+     "test_compat_problems::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
     ("a changed hparam of Tensor2Tensor", "What a plug-in changes in a set of this project is lost.",
      "t2t/compat/tensor2tensor/utils/hparam.py", """self.changed.add(name)
 
@@ -140,7 +140,7 @@ DOOR_MUTATIONS = mutations(
     ("checkpoint asked for is not loaded", "Every name of a checkpoint decodes with the latest.", "t2t/runs/loading.py",
      "load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)",
      'load_for_decoding(CheckpointStore(run.checkpoints_folder), "latest")',
-     "test_runs_loading::test_the_checkpoint_that_is_asked_for"),
+     "test_runs_loading::test_messages_name_the_folder_that_was_read"),
     ("conversion of another architecture",
      "A run record that does not fit the checkpoint is not noticed where a conversion is kept.", "t2t/runs/engines.py",
      "checked = [problem, {ARCHITECTURE: values}, ", "checked = [problem, ",
