@@ -176,18 +176,14 @@ class TokenEncoder(WordEncoder):
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
-        pieces = lines_of_file(content, "token vocabulary")
+        pieces = lines_of_file(content, "token vocabulary", is_ours=True)
         if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
             raise UserError(
                 f"token vocabulary: the file starts with {' '.join(pieces[:3])[:60]!r}; its first three lines must be "
                 f"{', '.join(_RESERVED)}",
                 "generate the data again",
             )
-        if pieces[-1]:
-            raise UserError(
-                f"token vocabulary: the file ends within the line {pieces[-1]!r}", "generate the data again"
-            )
-        return cls(pieces[len(_RESERVED) : -1])
+        return cls(pieces[len(_RESERVED) :])
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
@@ -237,10 +233,7 @@ class WordListEncoder(WordEncoder):
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads a file of Tensor2Tensor or of `to_bytes`; white space around a word is removed."""
-        lines = lines_of_file(content, "word list", "give a text file")
-        if not lines[-1]:
-            lines.pop()
-        return cls([line.strip() for line in lines])
+        return cls([line.strip() for line in lines_of_file(content, "word list", "give a text file")])
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:

@@ -174,8 +174,6 @@ def test_what_clients_send_by_default_is_taken(client, translator):
 
 
 # === Streamed answers: their pieces, joined, are the answer that is not streamed ===
-
-
 SEARCHES = [
     ("letters", {"decode_method": "greedy"}), ("bytes", {"n_best": 2}),
     ("alone", {"decode_method": "sample", "seed": 3, "n_best": 2, "sampling_temperature": 1.5}),
@@ -273,8 +271,6 @@ def test_a_bug_in_a_search_is_the_last_event(translator, caplog):
 
 
 # === A model whose steps the test allows ===
-
-
 class Gated(ServedModel):
     """A model that adds a word each time its gate is released."""
 

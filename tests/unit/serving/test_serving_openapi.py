@@ -10,10 +10,9 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.serving.engine import ServingEngine
 from t2t.serving.requests import SEARCH_KEYS
 from t2t.serving.routes import build_app
-from t2t.studio.loaded_models import LoadedModels
 from t2t.studio.routes import insight_addresses
 from t2t.studio.run_folders import RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModels, Studio
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +152,6 @@ def test_what_is_served_is_told_to_programs_and_people(client, app):
 
 
 # === Requests that are refused: the status, and an error of one line in the form of the route that names  ===
-
-
 ROWS, PLAIN = "/v1/models/letters:predict", "/translate"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 SAMPLE = {"decode_method": "sample"}
