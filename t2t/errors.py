@@ -183,9 +183,8 @@ def needs_extra(extra: str, need: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", "t2t"):  # a bug of this project
             raise
-        raise UserError(
-            f"{need}: the package {package} is not installed", f"pip install 't2t-keras[{extra}]'"
-        ) from None
+        install = f"'t2t-keras[{extra}]'" if extra else package
+        raise UserError(f"{need}: the package {package} is not installed", f"pip install {install}") from None
 
 
 def shapes_of(batch: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from t2t.hparams.field import param
 from t2t.problems.options import ProblemOptions, named_numbers
 from t2t.problems.samples import SampleFilter, SampleRecord, Samples
 from t2t.registry import FILTERS, register_filter
+from t2t.registry.overrides import PluginError, described, shown
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
@@ -200,7 +201,13 @@ def _registered(name: str, value: float, reason: str, features: Sequence[str]) -
     keeps_texts = FILTERS.get(name)
 
     def keeps(sample: Mapping[str, Any]) -> bool:
-        return bool(keeps_texts([text for one in features if isinstance(text := sample[one], str)], value))
+        kept = keeps_texts([text for one in features if isinstance(text := sample[one], str)], value)
+        if not isinstance(kept, bool) and type(kept).__name__ not in ("bool", "bool_"):  # those of numpy
+            raise PluginError(
+                f"{described(keeps_texts)} returned {shown(kept)}",
+                "return True for an example to keep, False for others",
+            )
+        return bool(kept)
 
     return SampleFilter(reason, keeps)
 

@@ -20,7 +20,7 @@ from t2t.registry.overrides import plugin_errors
 from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, generate_all, open_all
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import check_takes, problems_of
+from t2t.runs.names import problems_of
 from t2t.runs.run_checks import find_source
 from t2t.specs.constants import DEV, TRAIN
 from t2t.tuning.settings import RECORD_FILE, Objective, TuneSettings, resolve_objective
@@ -301,8 +301,8 @@ def get_range(name: str, overrides: str) -> RangedHParams:
     if not name:
         raise UserError("not given; name one", "list what there is with --registry_help", option="hparams_range")
     ranged = RangedHParams()
-    check_takes(HPARAMS_RANGES, name, ranged)
-    with plugin_errors(function := HPARAMS_RANGES.get(name), "failed"):
+    function = HPARAMS_RANGES.get(name)
+    with plugin_errors(function, "failed"):
         function(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
         log.info("%s is not searched: --hparams sets it", field)
