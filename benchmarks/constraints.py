@@ -75,9 +75,9 @@ def _side(
     translator: Translator, rows: list[list[int]], changes: dict[str, Any], terms: Any, is_constrained: bool
 ) -> Callable[[], float]:
     """Returns a function that searches the first tokens of a batch and returns the milliseconds per token."""
+    from t2t.inference.batch_search import SearchRows
     from t2t.inference.growing_search import TOKENS_PER_CALL, GrowingSearch
     from t2t.inference.model_engine import build_search
-    from t2t.search.constraints import BatchConstraints
 
     settings, hparams = translator.settings(constrain_output=is_constrained and terms is None, **changes)
     asked = [terms if is_constrained else None] * len(rows)
@@ -86,11 +86,11 @@ def _side(
     search = build_search(translator.model, settings, hparams.extra_length)
     assert isinstance(search, GrowingSearch)
     vocab_size = translator.facts.spec.targets.vocab_size
-    built = None if constraints is None else BatchConstraints.build(constraints, vocab_size)
     numbers, ids = np.arange(len(rows)), np.array([[*row, EOS_ID] for row in rows], np.int32)
+    asked = SearchRows.build(numbers, None, constraints, vocab_size)
 
     def seconds() -> float:
-        batch = search.start(numbers, ids, numbers, None, built)
+        batch = search.start(numbers, ids, asked)
         began = time.perf_counter()
         search.advance(batch)
         return 1000 * (time.perf_counter() - began) / TOKENS_PER_CALL

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from t2t.inference.translator import Translator as Translator
     from t2t.metrics import Score as Score
     from t2t.metrics import lower_is_better as lower_is_better
+    from t2t.models.base import EncoderDecoder as EncoderDecoder
     from t2t.models.base import SequenceModel as SequenceModel
-    from t2t.models.encoder_decoder import EncoderDecoder as EncoderDecoder
     from t2t.problems.array_inputs import Audio2Class as Audio2Class
     from t2t.problems.array_inputs import AudioInputs as AudioInputs
     from t2t.problems.array_inputs import Image2Class as Image2Class
@@ -83,8 +83,7 @@ _MODULES = {
     "t2t.hparams.field": ("UsedWhen", "param"),
     "t2t.inference.translator": ("Translator",),
     "t2t.metrics": ("Score", "lower_is_better"),
-    "t2t.models.base": ("SequenceModel",),
-    "t2t.models.encoder_decoder": ("EncoderDecoder",),
+    "t2t.models.base": ("EncoderDecoder", "SequenceModel"),
     "t2t.problems.array_inputs": (
         "Audio2Class", "AudioInputs", "Image2Class", "Image2Text", "ImageInputs", "Speech2Text", "Video2Class",
         "VideoInputs",

@@ -16,7 +16,7 @@ VARIANTS = {
     "default": {},
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
-    "a window": {"self_attention_window": 5},
+    "a window, vectors of each head": {"self_attention_window": 5, "relative_keys": 3},
     "a recurrent decoder": {"decoder_layer": "ssru"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
     "rotary positions, shared keys, gates, other norms": {

@@ -24,7 +24,10 @@ class MemoryStore:
 
     def __init__(self, renew_s=0.05, takeover_s=30.0, settle_s=0.01):
         self.notes, self.requests, self.moves, self.failing = [], [], [], set()
-        self.service = agent.StoreService(self.notes.append, renew_s, takeover_s, settle_s)
+        self.store = Store(lambda: self.notes.append({"alive": True}))
+        self.owners = agent.Owners(
+            Store(), lambda text: self.notes.append({"note": text}), renew_s, takeover_s, settle_s
+        )
         self.files = fsspec.filesystem("memory")
         self.intercept = lambda message: None
 
@@ -35,7 +38,7 @@ class MemoryStore:
             self.moves += [(message["op"], addressed[message["op"]](one)) for one in message["args"][0]]
         if message["op"] in self.failing:
             return {"error": UNANSWERED, "text": "the store is gone", "address": ""}
-        return self.intercept(message) or self.service.answer(message)
+        return self.intercept(message) or agent.answer(self.store, self.owners, message)
 
     def transfers(self, op, below=""):
         """Returns the addresses that were uploaded (`put`) or downloaded (`get`), in order."""
@@ -58,7 +61,7 @@ def memory_store(monkeypatch, cache):
     monkeypatch.setenv("T2T_CACHE", str(cache))
     monkeypatch.setattr(client, "_send", store.send)
     yield store
-    store.service.close()
+    store.owners.close()
     store.clear()
 
 

@@ -1,12 +1,14 @@
-"""Compares training on a GPU with PyTorch: tokens per second and share of the card's matrix rate.
+"""Measures training on a GPU: our update beside PyTorch's, and a run of Multi30k from its text to its score.
 
-    KERAS_BACKEND=jax python -m benchmarks gpu --config=base,big
+    KERAS_BACKEND=jax python -m benchmarks gpu --folder=FOLDER --data=MULTI30K
 
-By default our side uses TensorFlow and the project's own update, with XLA (the default of `t2t-trainer` on a GPU) and
-without. With `KERAS_BACKEND=jax` it uses a minimal update on JAX; the models use only `keras.ops`. PyTorch is compiled
-and uses its fused attention. Both sides train on the same batch, without padding, in bfloat16 with float32 weights.
-`precision` and `tensorfloat32` in the file of `--json` describe the arithmetic of each side. Without a GPU everything
-runs on the CPU; to try that, use `--config=tiny --steps=2 --batch_size=256`.
+Our side is the update of `t2t-trainer`, on TensorFlow with XLA (the default on a GPU) and without, or on JAX. PyTorch
+is compiled and uses its fused attention. Both sides train on the same batch, without padding, in bfloat16 with float32
+weights. `precision` and `tensorfloat32` in the file of `--json` describe the arithmetic of each side.
+
+Each finished measurement is stored in FOLDER, with all of them as tables in `page.md`, and the same command continues
+after an interruption. Without a GPU everything runs on the CPU; to try that, use
+`--config=tiny --steps=2 --batch_size=256`.
 """
 
 import argparse
@@ -14,17 +16,20 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import multi30k
 from benchmarks.gpu.sizes import SIZES
+from benchmarks.harness.flags import chosen, peers_home
+from benchmarks.harness.machine import describe_machine
 from benchmarks.harness.processes import ROOT
-from benchmarks.harness.rows import Row, print_table, row, unavailable, write_json
-from t2t.errors import MachineError, UnknownNameError, did_you_mean
+from benchmarks.harness.rows import Row, row, table, unavailable, write_json
+from t2t.errors import MachineError
+from t2t.files.atomic import write_atomically
 
 WORK = "training on a GPU"
-SIDES = {"torch": "benchmarks.gpu.torch_step"}
+OURS, TORCH = "benchmarks.gpu.our_step", "benchmarks.gpu.torch_step"
 FACTS = (
     "device", "precision", "tensorfloat32", "flops", "matrix_flops", "peak_memory_mb", "parameters", "versions",
 )  # fmt: skip
@@ -32,15 +37,17 @@ FACTS = (
 
 
 def main(argv: list[str]) -> int:
-    """Runs the comparison; returns its exit status."""
+    """Runs what is not finished, and writes the tables; returns the exit status."""
     arguments = _parser().parse_args(argv)
-    names = [name for name in arguments.config.split(",") if name]
-    for name in names:
-        if name not in SIZES:
-            near = did_you_mean(name, SIZES)
-            raise UnknownNameError(f"--config={arguments.config}: no {name!r}; {near}there are {', '.join(SIZES)}")
-    rows = [one for name in names for one in _compare(name, arguments)]
-    print_table(rows)
+    names = chosen(arguments.config, SIZES, "--config")
+    folder = arguments.folder.expanduser().absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [one for name in names for one in _compare(name, arguments, folder)]
+    lines = ["# Training on a GPU", "", describe_machine(), "", *table(rows)]
+    if arguments.data is not None:
+        lines += ["", "## Multi30k", "", *multi30k.train(arguments.data, folder / "multi30k", arguments.train_steps)]
+    print("\n".join(lines))
+    write_atomically(folder / "page.md", ("\n".join(lines) + "\n").encode())
     if arguments.json:
         write_json(rows, arguments.json)
     return 0
@@ -62,46 +69,56 @@ def _parser() -> argparse.ArgumentParser:
         help="whether XLA compiles TensorFlow's update; default on,off",
     )
     add("--peers", default="torch", help="torch, or empty to measure only this project")
+    add("--folder", type=Path, default=peers_home() / "gpu", help="folder of the results, which a second call reuses")
+    add("--data", type=Path, help="folder of Multi30k's files, to train on as well")
+    add("--train_steps", type=int, default=8000, help="updates of that training; default 8000, the published recipe's")
     add("--json", type=Path, help="file to write the rows to")
     return parser
 
 
-def _compare(name: str, arguments: argparse.Namespace) -> list[Row]:
+def _compare(name: str, arguments: argparse.Namespace, folder: Path) -> list[Row]:
     """Returns the rows of a configuration; the sides use the card one at a time."""
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     job = {"config": SIZES[name], **{k: getattr(arguments, k) for k in ("length", "vocab_size", "steps", "turns")}}
-    job["rows"] = max(1, arguments.batch_size // arguments.length)
-    jobs = {name: job}
-    if backend == "tensorflow":
+    job |= {"rows": max(1, arguments.batch_size // arguments.length), "backend": backend}
+    jobs = {f"{name}, jax": {**job, "xla": True}}
+    if backend != "jax":
         jobs = {f"{name}, xla={one}": {**job, "xla": one == "on"} for one in arguments.xla.split(",")}
-    ours = {variant: _measure(f"benchmarks.gpu.{backend}_step", one) for variant, one in jobs.items()}
-    peer = _peer(job) if arguments.peers == "torch" else {}
+    ours = {variant: _measure(OURS, variant, one, folder) for variant, one in jobs.items()}
+    peer = _peer(name, job, folder) if arguments.peers == "torch" else {}
     missing = [unavailable(WORK, name, "torch", peer.pop("reason"))] if "reason" in peer else []
     return [found for variant, one in jobs.items() for found in _rows(variant, one, ours[variant], peer)] + missing
 
 
-def _peer(job: dict[str, Any]) -> dict[str, Any]:
+def _peer(name: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
     try:
-        return _measure(SIDES["torch"], job)
+        return _measure(TORCH, f"{name}, torch", {k: v for k, v in job.items() if k != "backend"}, folder)
     except MachineError as error:
         return {"reason": str(error)}
 
 
-def _measure(module: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Runs a side in a separate process; returns its figures.
+def _measure(module: str, name: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the figures of a side, from its file in the folder or from a process that measures them now.
 
     Raises:
         MachineError: it failed; the message has its last line of standard error.
     """
-    with tempfile.TemporaryDirectory(prefix="t2t-gpu-") as folder:
-        result = Path(folder, "result.json")
-        Path(folder, "job.json").write_text(json.dumps({**job, "result": str(result)}))
-        command = [sys.executable, "-m", module, str(Path(folder, "job.json"))]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode or not result.is_file():
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise MachineError(f"{module} ended with status {done.returncode}: {said[-1].strip()[:200]}")
-        return json.loads(result.read_text())
+    record = folder / f"{name.replace(', ', '-')}.json"
+    known = json.loads(record.read_text()) if record.is_file() else {}
+    if known.get("job") == job:
+        return known["figures"]
+    result = folder / "result.json"
+    result.unlink(missing_ok=True)
+    (folder / "job.json").write_text(json.dumps({**job, "result": str(result)}))
+    print(f"== {name}", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", module, str(folder / "job.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode or not result.is_file():
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise MachineError(f"{module} ended with status {done.returncode}: {said[-1].strip()[:200]}")
+    figures = json.loads(result.read_text())
+    write_atomically(record, (json.dumps({"job": job, "figures": figures}, indent=1) + "\n").encode())
+    return figures
 
 
 def _rows(name: str, job: dict[str, Any], ours: dict[str, Any], peer: dict[str, Any]) -> list[Row]:

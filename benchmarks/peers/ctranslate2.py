@@ -72,14 +72,14 @@ def build_translator(job):
     import ctranslate2
 
     from t2t.hparams.transformer import TransformerHParams
-    from t2t.inference.ctranslate2.conversion import build_spec
+    from t2t.inference.ctranslate2.conversion import TokenLists, build_spec
 
     folder = job["result"] + ".model"
     os.makedirs(folder, exist_ok=True)
     weights, sizes = dict(np.load(job["weights"])), job["sizes"]
     tokens = [str(number) for number in range(sizes["vocab_size"])]
     positions = weights["positions"], weights["positions"]
-    spec = build_spec(TransformerHParams(**sizes["hparams"]), weights, positions, tokens, tokens)
+    spec = build_spec(TransformerHParams(**sizes["hparams"]), weights, positions, TokenLists(tokens, tokens))
     spec.validate()
     spec.optimize()
     spec.save(folder)

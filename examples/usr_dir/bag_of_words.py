@@ -42,11 +42,6 @@ class MyBagOfWords(EncoderDecoder):
         self.mix = keras.layers.Dense(width, activation="relu", dtype=self.dtype_policy, name="mix")
         self.build()
 
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        self.mix.build((None, None, self.hparams.hidden_size))
-
     def encode(self, features, seed=None):
         """Returns (B, D): the mean of the source's vectors."""
         keep_BS = ops.cast(self.source_embedding.keep(features["inputs"]), self.compute_dtype)

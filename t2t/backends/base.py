@@ -7,7 +7,6 @@ and decoding use only `keras.ops` and numpy. Signatures are structures of `keras
 import abc
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -17,7 +16,6 @@ from t2t.backends.cluster import ALONE, Cluster
 from t2t.backends.update import LossFunction, Update, UpdateRules
 from t2t.backends.workers import Workers
 from t2t.data.columns import SEQUENCES, batch_dtype
-from t2t.errors import MachineError, one_line
 from t2t.models.base import SequenceModel
 
 Batch = Mapping[str, np.ndarray]
@@ -81,26 +79,6 @@ class ForwardCost(NamedTuple):
     """Operations of the matrix products and convolutions outside loops; (m, k) times (k, n) takes 2 m k n."""
     loops: bool
     """Whether products in loops, e.g. over time, were left out because their number of iterations is not known."""
-
-
-class EventWriter(abc.ABC):
-    """Writes figures that TensorBoard shows."""
-
-    @abc.abstractmethod
-    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
-        """Writes figures of a group, e.g. `train`, at an update; raises MachineError where that fails."""
-
-    @abc.abstractmethod
-    def flush(self) -> None:
-        """Waits until all events are on disk; raises MachineError where that fails."""
-
-
-def events_error(folder: Path, reason: str) -> MachineError:
-    """Returns the error of events that cannot be written."""
-    return MachineError(
-        f"cannot write TensorBoard events in {folder}: {one_line(reason)}",
-        "free some space there, get write permission or move what is in the way, and run the same command again",
-    )
 
 
 class Backend(abc.ABC):
@@ -168,7 +146,7 @@ class Backend(abc.ABC):
         """Returns the names of the devices with a copy of the model's weights; `[""]` if there is one copy."""
 
     @abc.abstractmethod
-    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager:
         """Returns a context in which this thread runs functions on a device, by its index and name in `devices_of`."""
 
     @abc.abstractmethod
@@ -206,10 +184,6 @@ class Backend(abc.ABC):
 
         Either is 0 where it is not known.
         """
-
-    @abc.abstractmethod
-    def event_writer(self, folder: Path) -> EventWriter:
-        """Returns a writer of TensorBoard events; each group has its own folder in `folder`."""
 
 
 def inputs_signature(model: SequenceModel) -> keras.KerasTensor:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -252,16 +252,6 @@ class BestPointers:
                 steps=[one.step for one in ranking],
                 values=[float(one.value) for one in ranking],
             )
-
-    def _mark(self, best: Best, problem: str) -> None:
-        """Marks a checkpoint as the best, of a problem if `problem` is not empty."""
-        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
-            self._best_pointer(problem).write(**asdict(best))
-
-    def _best_steps(self) -> set[int]:
-        """Returns the steps of all checkpoints that are marked or ranked; raises as `best` and `ranking`."""
-        marked = {found.step for problem in self._problems_with_best() if (found := self.best(problem))}
-        return marked | {found.step for found in self.ranking()}
 
     def _problems_with_best(self) -> list[str]:
         """Returns the problems with a marked best checkpoint, an empty name for the run's."""

@@ -64,26 +64,16 @@ class RunDir:
     def __init__(self, path: Path, record: RunRecord):
         self.path = Path(path)
         self.record = record
-
-    @property
-    def checkpoints_folder(self) -> Path:
+        self.checkpoints_folder = self.path / _CHECKPOINTS
         """Where the checkpoints are, for `CheckpointStore`."""
-        return self.path / _CHECKPOINTS
-
-    @property
-    def shortlist_folder(self) -> Path:
+        self.vocab_folder = self.path / _VOCAB_FOLDER
+        """Where the vocabularies are, in files that the record names."""
+        self.shortlist_folder = self.path / "shortlist"
         """Where the shortlists are, a folder for each problem."""
-        return self.path / "shortlist"
-
-    @property
-    def metrics_file(self) -> Path:
+        self.metrics_file = self.path / METRICS_FILE
         """The figures of the run as JSON lines."""
-        return self.path / METRICS_FILE
-
-    @property
-    def dev_outputs_file(self) -> Path:
+        self.dev_outputs_file = self.path / _DEV_OUTPUTS
         """The run's outputs for some sentences of the dev split, see `t2t.checkpoints.dev_outputs`."""
-        return self.path / _DEV_OUTPUTS
 
     @property
     def has_checkpoints(self) -> bool:
@@ -195,11 +185,6 @@ class RunDir:
         for name in _OWN:
             check_inside(path, path / name)
         return cls(path, RunRecord.read(path / RECORD_FILE))
-
-    @property
-    def vocab_folder(self) -> Path:
-        """Folder of the vocabularies, in files that the record names."""
-        return self.path / _VOCAB_FOLDER
 
     def encoders(self) -> dict[str, TextEncoder]:
         """Returns the vocabulary of each text feature; features that share a file share the object.

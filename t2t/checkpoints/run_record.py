@@ -15,8 +15,7 @@ from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.remote.mirror import publish
 from t2t.files.trust import read_record, read_sealed, sealed
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
+from t2t.specs.features import ProblemSpec, merge_problem_entries, select_problem_entries, split_mixture
 from t2t.text.vocabulary_files import VocabularyFile
 
 FORMAT = 2
@@ -28,7 +27,7 @@ class RunRecord:
     """Description of a run: what was requested, and the effective values."""
 
     problem: str
-    """With several problems, their mixture; see `t2t.specs.mixture`, also for the names of entries of each problem."""
+    """With several problems, their mixture; see `t2t.specs.features`, also for the names of entries of each problem."""
     model: str
     hparams_set: str
     overrides: str = ""

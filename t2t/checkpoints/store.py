@@ -33,7 +33,6 @@ from t2t.checkpoints.layout import (
     LATEST,
     LATEST_FILE,
     REPLACED,
-    Best,
     BestPointers,
     NamedFolders,
     Pointer,
@@ -121,7 +120,8 @@ class CheckpointStore(BestPointers):
         if not math.isfinite(value):
             log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
             return
-        self._mark(Best(step, metric, float(value)), problem)
+        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
+            self._best_pointer(problem).write(step=step, metric=metric, value=float(value))
 
     def publish_pointers(self) -> None:
         """Uploads the pointers that interrupted writers left on this machine only, if an object store is mirrored.
@@ -149,11 +149,12 @@ class CheckpointStore(BestPointers):
         if not keep_max or len(steps) <= keep_max:
             return []
         try:
-            best = self._best_steps()
+            marked = [best for problem in self._problems_with_best() if (best := self.best(problem))]
+            bests = {best.step for best in (*marked, *self.ranking())}
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
-        kept = {self.latest(), *best, *steps[-keep_max:]}
+        kept = {self.latest(), *bests, *steps[-keep_max:]}
         removed = [step for step in steps if step not in kept]
         with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
             for step in removed:

@@ -1,7 +1,7 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,16 +128,20 @@ def main(values: flags.FlagValues) -> int:
         options = {"bleu": {"tokenize": bleu_tokenizer(values.language or ""), **bleu_options}}
         options |= {"chrf": chrf_options} if values.chrf else {}
         options |= {"ter": ter_options} if values.ter else {}
-        _print_paired(values, translations, references, options)
+        if values.all_tokenizations:
+            raise UserError("--paired and --all_tokenizations are given", "compare by one tokenization: leave one out")
+        systems = [(path, read_pairs(path, values.reference)[0]) for path in values.paired]
+        print(*paired_bootstrap([(values.translation, translations), *systems], references, options), sep="\n")
         return 0
     # One of these may fail: nothing is printed yet.
-    registered = list(_registered_scores(values, translations, references, others))
+    read_sources = (lambda: read_all(values.source)) if values.source else None
+    language = values.language or ""
+    registered = compute(values.metrics, translations, references, language, read_sources, others).values()
     if values.all_tokenizations:
-        language = values.language or "de"
-        for label, score in _all_tokenizations(translations, references, language, bleu_options):
+        for label, score in _all_tokenizations(translations, references, language or "de", bleu_options):
             print(f"{label:<{_LABEL_WIDTH}}{score}")
     else:
-        scores = score_variants((translations, references), values.language or "", bleu_options, _variants(values))
+        scores = score_variants((translations, references), language, bleu_options, _variants(values))
         print(*scores.values(), sep="\n")
     if values.chrf:
         print(chrf(translations, references, **chrf_options, **more))
@@ -164,7 +168,11 @@ def _check_metrics(values: flags.FlagValues) -> None:
 
 
 def _score_folder(values: flags.FlagValues) -> int:
-    """Prints BLEU of each translation of a folder; returns the exit status."""
+    """Prints BLEU of each file `<name>-<step>` of a folder, in order of steps; returns the exit status.
+
+    Raises:
+        UserError: no such folder or file, two files of one step, or line counts that differ from the reference.
+    """
     if not values.reference:
         raise UserError("not given", "name the file of references of --translations_dir", option="reference")
     options = (*(f"chrf_{name}" for name in _CHRF_FLAGS), *(f"ter_{name}" for name in _TER_FLAGS))
@@ -175,12 +183,31 @@ def _score_folder(values: flags.FlagValues) -> int:
     )
     if not values.event_dir:
         refuse_flags(values, ("tag_suffix",), "no effect without --event_dir")
-    events = Events(values.event_dir, values.tag_suffix)
-    how = (values.language or "", _bleu_options(values), _variants(values))
-    times = (values.min_steps, values.wait_minutes)
-    for step, file, scores in score_folder(values.translations_dir, values.reference, *how, *times):
+    language, how, variants = values.language or "", _bleu_options(values), _variants(values)
+    place, found = local_path(values.translations_dir), False
+    if not place.is_dir():
+        raise UserError("there is no such folder", "name that of t2t-translate-all", option="translations_dir",
+                        value=values.translations_dir)  # fmt: skip
+    if values.event_dir:
+        with quietly():
+            import tensorflow as tf
+        events = tf.summary.create_file_writer(str(local_path(values.event_dir)))
+    for step in steps_as_they_appear(lambda: _files(place), values.min_steps, values.wait_minutes):
+        found, file = True, _files(place)[step]
+        translations, references, more = read_with_references(str(file), values.reference)
+        scores = score_variants((translations, references), language, {**how, "more_references": more}, variants)
         print(*(f"{file.name}: {score}" for score in scores.values()), sep="\n", flush=True)
-        events.write(step, scores)
+        if values.event_dir:
+            with events.as_default(step=step):
+                for variant, score in scores.items():
+                    tf.summary.scalar(f"BLEU_{variant}{values.tag_suffix}", score.value)
+            events.flush()
+    if not found:
+        raise UserError(
+            f"it has no file <name>-<step> of at least {values.min_steps} updates",
+            option="translations_dir",
+            value=values.translations_dir,
+        )
     return 0
 
 
@@ -189,25 +216,6 @@ def _variants(values: flags.FlagValues) -> Sequence[str]:
     if values.bleu_variant and values.lowercase is not None:
         raise UserError("--bleu_variant and --lowercase are both given", "keep one")
     return VARIANTS[values.bleu_variant or (UNCASED if values.lowercase else CASED)]
-
-
-def _registered_scores(
-    values: flags.FlagValues, translations: list[str], references: list[str], others: list[list[str]]
-) -> Iterable[Score]:
-    """Returns the scores for --metrics."""
-    read_sources = (lambda: read_all(values.source)) if values.source else None
-    return compute(values.metrics, translations, references, values.language or "", read_sources, others).values()
-
-
-def _print_paired(
-    values: flags.FlagValues, translations: list[str], references: list[str], options: dict[str, dict[str, Any]]
-) -> None:
-    """Prints the scores of all translations, with the comparison of each --paired file with --translation."""
-    if values.all_tokenizations:
-        raise UserError("--paired and --all_tokenizations are given", "compare by one tokenization: leave one out")
-    others = [(path, read_pairs(path, values.reference)[0]) for path in values.paired]
-    for score in paired_bootstrap([(values.translation, translations), *others], references, options):
-        print(score)
 
 
 def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
@@ -261,37 +269,6 @@ def score_variants(
     return {variant: bleu(*pairs, language, **{**options, **changes[variant]}) for variant in variants}
 
 
-def score_folder(
-    folder: str,
-    reference: str,
-    language: str,
-    options: Mapping[str, Any],
-    variants: Sequence[str],
-    min_steps: int = 0,
-    wait_minutes: float = 0.0,
-) -> Iterator[tuple[int, Path, dict[str, Score]]]:
-    """Yields step, file and scores of each file `<name>-<step>`, in order of steps.
-
-    Raises:
-        UserError: no such folder or file, two files of one step, or line counts that differ from the reference.
-    """
-    place = local_path(folder)
-    if not place.is_dir():
-        raise UserError(
-            "there is no such folder", "name that of t2t-translate-all", option="translations_dir", value=folder
-        )
-    found = False
-    for step in steps_as_they_appear(lambda: _files(place), min_steps, wait_minutes):
-        found, file = True, _files(place)[step]
-        translations, references, more = read_with_references(str(file), reference)
-        how = {**options, "more_references": more}
-        yield step, file, score_variants((translations, references), language, how, variants)
-    if not found:
-        raise UserError(
-            f"it has no file <name>-<step> of at least {min_steps} updates", option="translations_dir", value=folder
-        )
-
-
 def _files(place: Path) -> dict[int, Path]:
     """Returns the files named `<name>-<step>`, by step; unfinished `.partial` files do not match."""
     found: dict[int, Path] = {}
@@ -302,25 +279,3 @@ def _files(place: Path) -> dict[int, Path]:
                 raise UserError(f"{found[step]} and {path} are both of step {step}", "keep the files of one problem")
             found[step] = path
     return found
-
-
-class Events:
-    """Writes scores to a TensorBoard log folder; does nothing if `folder` is empty."""
-
-    def __init__(self, folder: str, tag_suffix: str = ""):
-        self._suffix = tag_suffix
-        self._summary, self._writer = None, None
-        if folder:
-            with quietly():
-                import tensorflow as tf
-            self._summary = tf.summary
-            self._writer = tf.summary.create_file_writer(str(local_path(folder)))
-
-    def write(self, step: int, scores: Mapping[str, Score]) -> None:
-        """Writes `BLEU_cased` and `BLEU_uncased` of a step."""
-        if self._summary is None or self._writer is None:
-            return
-        with self._writer.as_default(step=step):
-            for variant, score in scores.items():
-                self._summary.scalar(f"BLEU_{variant}{self._suffix}", score.value)
-        self._writer.flush()

@@ -43,7 +43,7 @@ from t2t.files.paths import (
 from t2t.files.progress import write_above_bars, write_line
 from t2t.files.remote.mirror import fetch
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import meant_by
 from t2t.registry.overrides import PluginError
 from t2t.registry.plugins import plugin_error, use_no_usr_dir, with_usr_dir
 from t2t.runs.startup import leave_out, load_plugins_quietly
@@ -80,7 +80,6 @@ def command(
                     return 0
                 with zoo_in(values.zoo_dir if "zoo_dir" in values else ""):
                     mirror_files(values)
-                    check_names(values)
                     return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
@@ -89,16 +88,6 @@ def command(
         return main
 
     return decorate
-
-
-def check_names(values: flags.FlagValues) -> None:
-    """Raises UserError for a flag whose value is no registered name, also with the plug-ins."""
-    for name in values:
-        names, value = getattr(values[name], "registry", None), values[name].value
-        if names is not None and value is not None and value not in names:
-            load_plugins_quietly(values.t2t_usr_dir if "t2t_usr_dir" in values else "")
-            if value not in names:
-                raise UserError(names.unknown(value), option=name, value=value)
 
 
 _OF_TENSORFLOW = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "tensorboard")
@@ -196,11 +185,10 @@ def parse(
     _take_positional(values, rest, positional)
     if "config" in values:
         apply_config(values)
-    _check_values(values)
     answer_unused_flags(values)
     if "decode_hparams" in values and values.decode_hparams:
         apply_decode_hparams(values)
-    check_addresses(values)
+    check_values(values)
     return values
 
 
@@ -231,18 +219,6 @@ def _define_plugin_options(values: flags.FlagValues, arguments: Sequence[str]) -
         from t2t.cli.problem_flags import define_plugin_options  # which most commands do not need
 
         define_plugin_options(values, names, usr_dir)
-
-
-def _check_values(values: flags.FlagValues) -> None:
-    """Raises UserError for values that absl accepts: nan and inf, huge integers, unknown home folders."""
-    for name in values:
-        value = values[name].value
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"flag --{name}={value}: {value} is not a finite number", "see --help")
-        if isinstance(value, int) and abs(value) > _LARGEST:
-            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large", "see --help")
-        if isinstance(value, str) and value.startswith("~") and name not in TEXTS and is_unknown_home(value):
-            raise UserError(f"flag --{name}={value}: there is no home folder of that name", "write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -352,37 +328,49 @@ _SHARED = ("data_dir", *_OUTPUT_FILES)
 """Flags whose files or folders several processes write together."""
 
 
-def check_addresses(values: flags.FlagValues) -> None:
-    """Raises UserError for a name that is not UTF-8, a malformed address, or an address where a path is needed."""
-    sharing = _sharing(values)
-    for name, value in _texts(values):
-        if without_surrogates(value) != value:
-            raise UserError(
-                f"flag --{name}={value!r}: it contains bytes that are no UTF-8", "rename the file or folder"
-            )
-        if names_zoo(value) and name not in _ZOO:
-            raise UserError("only runs are in a zoo", "name a path of another folder", option=name, value=value)
-        if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
-            for part in value.split(","):  # several runs
-                check_address(part.strip(), name)
-                if sharing and name in _SHARED and address_of(local_path(part.strip())):
-                    raise UserError(
-                        f"{sharing}: --{name}={part.strip()} is in an object store, and what shares the work shares a "
-                        "folder",
-                        "name one that all of them see, on a file system with locks",
-                    )
-        else:
-            check_local(value, name)
+def check_values(values: flags.FlagValues) -> None:
+    """Raises UserError for values that absl accepts: nan and inf, huge integers, names that are not registered.
 
-
-def _sharing(values: flags.FlagValues) -> str:
-    """Returns the given flag that divides work among processes through a local folder, or an empty string.
-
-    Data generation with --shard may also use an object store; decoding with --shard and Apache Beam may not.
+    Also for a path that is not UTF-8 or in an unknown home folder, a malformed address, or one where a path is needed.
     """
-    names = ["beam_options"] if "beam_options" in values else []
-    names += ["shard", "merge"] if "decode_to_file" in values and "shard" in values else []
-    return next((f"--{name}" for name in names if values[name].value), "")
+    # Data generation with --shard may also use an object store; decoding with it and Apache Beam may not.
+    shares = ["beam_options"] if "beam_options" in values else []
+    shares += ["shard", "merge"] if "decode_to_file" in values and "shard" in values else []
+    sharing = next((f"--{name}" for name in shares if values[name].value), "")
+    for name in values:
+        flag, value = values[name], values[name].value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"flag --{name}={value}: {value} is not a finite number", "see --help")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large", "see --help")
+        registry = getattr(flag, "registry", None)
+        if registry is not None and value is not None and value not in registry:
+            load_plugins_quietly(values.t2t_usr_dir if "t2t_usr_dir" in values else "")
+            if value not in registry:
+                raise UserError(registry.unknown(value), option=name, value=value)
+        is_text = name in (*_WEB, *TEXTS) or hasattr(flag, "unused") or hasattr(flag, "alias_of")
+        if isinstance(value, str) and value and not is_text:
+            _check_path(name, value, sharing)
+
+
+def _check_path(name: str, value: str, sharing: str) -> None:
+    """Checks the value of a flag that may be a path; `sharing` is the flag that divides work among processes, or ""."""
+    if value.startswith("~") and is_unknown_home(value):
+        raise UserError(f"flag --{name}={value}: there is no home folder of that name", "write the path without ~")
+    if without_surrogates(value) != value:
+        raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8", "rename the file or folder")
+    if names_zoo(value) and name not in _ZOO:
+        raise UserError("only runs are in a zoo", "name a path of another folder", option=name, value=value)
+    if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
+        check_local(value, name)
+        return
+    for part in map(str.strip, value.split(",")):  # several runs
+        check_address(part, name)
+        if sharing and name in _SHARED and address_of(local_path(part)):
+            raise UserError(
+                f"{sharing}: --{name}={part} is in an object store, and what shares the work shares a folder",
+                "name one that all of them see, on a file system with locks",
+            )
 
 
 def mirror_files(values: flags.FlagValues) -> None:
@@ -393,8 +381,8 @@ def mirror_files(values: flags.FlagValues) -> None:
     Raises:
         MachineError: the store refuses or does not answer.
     """
-    for name, value in _texts(values):
-        if name not in (*_INPUT_FILES, *_OUTPUT_FILES, *_LOCAL_FILES):
+    for name in (*_INPUT_FILES, *_OUTPUT_FILES, *_LOCAL_FILES):
+        if not has_flag(values, name) or not (value := values[name].value):
             continue
         paths = named_files(value) if name in _LISTS else [local_path(value)]
         if any(map(address_of, paths)):
@@ -404,12 +392,3 @@ def mirror_files(values: flags.FlagValues) -> None:
             values[name].value = join_names(paths)
         elif name != _EXPANDED_LATER and (value.startswith("~") or (name in _LISTS and ",~" in value)):
             values[name].value = join_names(paths)
-
-
-def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
-    """Yields (name, value) of each flag that may hold a path and is not empty; aliases are skipped."""
-    for name in values:
-        flag = values[name]
-        is_path = name not in (*_WEB, *TEXTS) and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
-        if isinstance(flag.value, str) and flag.value and is_path:
-            yield name, flag.value

@@ -21,12 +21,11 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file, mark_of_file
+from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.hparams.override import drop_overrides, format_overrides, join_overrides, merge_overrides
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import drop_overrides, format_overrides, join_overrides, meant_by, merge_overrides
 
 HPARAMS = "hparams"
 _COMMANDS = ("trainer", "tune", "datagen", "decoder", "eval")
@@ -133,7 +132,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
             flag.parse(element)
     except flags.Error as error:
         raise UserError(f"{place}: {one_line(error)}") from error
-    mark_of_file(flag, True)
+    flag.set_by_file = True
 
 
 def unset_of_file(values: flags.FlagValues, names: Iterable[str]) -> None:
@@ -141,7 +140,7 @@ def unset_of_file(values: flags.FlagValues, names: Iterable[str]) -> None:
     for name in names:
         if is_of_file(values[name]):
             values[name].unparse()
-            mark_of_file(values[name], False)
+            values[name].set_by_file = False
 
 
 def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
@@ -172,17 +171,13 @@ def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -
             f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table",
             "write [hparams] and name = value below",
         )
-    values[HPARAMS].places = [*_hparams_and_places(values), *zip(found, places, strict=True)]
+    values[HPARAMS].places = [*getattr(values[HPARAMS], "places", ()), *zip(found, places, strict=True)]
     values[HPARAMS].of_file = merge_overrides(join_overrides(found), hparams_of_file(values))
 
 
 def hparams_of_file(values: flags.FlagValues) -> str:
     """Returns the hparams of the --config file, in the syntax of `--hparams`."""
     return getattr(values[HPARAMS], "of_file", "")
-
-
-def _hparams_and_places(values: flags.FlagValues) -> list[tuple[str, str]]:
-    return getattr(values[HPARAMS], "places", [])
 
 
 def check_hparams_of_file(values: flags.FlagValues, hparams_set: str, replaced: Iterable[str]) -> None:
@@ -192,7 +187,7 @@ def check_hparams_of_file(values: flags.FlagValues, hparams_set: str, replaced: 
     """
     from t2t.runs.names import check_override  # which many commands do not need
 
-    for text, place in _hparams_and_places(values):
+    for text, place in getattr(values[HPARAMS], "places", ()):
         for name in replaced:
             text = drop_overrides(text, name)
         try:

@@ -11,10 +11,11 @@ from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.data.generation.array_tasks import generate_part, merge, parse_task
 from t2t.errors import UserError
 from t2t.problems.text_problems import TextOptions
+from t2t.registry import PROBLEMS
 from t2t.runs.data import check_data_options, generate_all, learn_shared_vocabulary, stored_problems
-from t2t.runs.names import check_problem, select_names
+from t2t.runs.names import select_names, split_variants
 from t2t.specs.constants import DATA_SEED
-from t2t.specs.mixture import mixture_of
+from t2t.specs.features import mixture_of
 
 USAGE = """
 Generates the data of a problem: learns its vocabulary, encodes its splits, and writes them with checksums.
@@ -59,7 +60,7 @@ def main(values: flags.FlagValues) -> int:
         values.problem = mixture_of(selected)
     if values.only_list:
         for name in selected:
-            check_problem(name)
+            PROBLEMS.entry(split_variants(name)[0])  # raises for an unknown one
         print(*selected, sep="\n")
         return 0
     config, seed, processes = config_of(values), values.random_seed, values.num_concurrent_processes or None

@@ -9,7 +9,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command
 from t2t.cli.config import define_config_flag, refuse_flags
 from t2t.cli.decoding import (
-    align_file,
+    answer_pairs,
     check_files,
     check_reference,
     check_scoring,
@@ -17,13 +17,11 @@ from t2t.cli.decoding import (
     decode_file,
     decode_interactively,
     decode_split,
-    decoding_fields,
     define_output_flags,
     draw_attention,
+    job_fields,
     merge_file,
-    output_options_of,
     print_scores,
-    score_file,
 )
 from t2t.cli.decoding_flags import (
     FILE_MODES,
@@ -52,6 +50,7 @@ from t2t.files.output import check_output
 from t2t.inference.alignment import read_dictionary
 from t2t.inference.engine import AUTO, TENSORFLOW
 from t2t.inference.files.formats import FILES, PHARAOH
+from t2t.inference.files.shards import parse_shard
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import check_one_problem, select_problem
@@ -177,19 +176,18 @@ def main(values: flags.FlagValues) -> int:
     # A file or a split has enough lines to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
     loaded = loaded.with_dictionary(dictionary).with_languages(*languages_of(values))
-    output_options, target = output_options_of(values), values.decode_to_file
+    target, shard = values.decode_to_file, parse_shard(values.shard) if values.shard else None
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
     elif values.decode_from_file:
-        decode_file(loaded, values.decode_from_file, target, output_options, values.decode_reference)
-    elif values.score_file:
-        score_file(loaded, values.score_file, target, output_options)
-    elif values.align_file:
-        align_file(loaded, values.align_file, target, output_options)
+        decode_file(loaded, source, target, values.decode_reference, shard=shard, **job_fields(values))
+    elif source:
+        answer_pairs(loaded, source, target, bool(values.align_file), values.decode_window, shard)
     elif split:
-        decode_split(loaded, values.data_dir, split, target, output_options)
+        how = values.n_best, values.output_format, values.random_seed
+        decode_split(loaded, values.data_dir, split, target, *how)
     else:
-        decode_interactively(loaded.translator(), output_options)
+        decode_interactively(loaded.translator(), values.n_best, values.output_format, values.random_seed)
     return 0
 
 
@@ -204,9 +202,8 @@ def _answer_by_beam(
     """
     from t2t.pipelines.decoding import answer_file
 
-    output_options = output_options_of(values)
     mode = next(name for name in FILE_MODES if values[name].value)
-    how = decoding_fields(output_options) if mode == "decode_from_file" else {"window": output_options.window}
+    how = job_fields(values) if mode == "decode_from_file" else {"window": values.decode_window}
     answer_file(
         mode,
         {"source": values[mode].value, "target": values.decode_to_file, **how},

@@ -1,7 +1,6 @@
 """Decoding of files, splits and typed text, for the decoder and the trainer."""
 
 import contextlib
-import dataclasses
 import logging
 import sys
 from collections import Counter
@@ -19,7 +18,7 @@ from t2t.files.output import check_output, open_output
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
 from t2t.inference.files.report import Report
-from t2t.inference.files.shards import CommandOf, Shard, merge_parts, parse_shard, part_of
+from t2t.inference.files.shards import CommandOf, Shard, merge_parts, part_of
 from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem, feature_of
 from t2t.runs.data import open_run_data
@@ -29,22 +28,6 @@ from t2t.specs.constants import TARGETS
 PROMPT = "> "
 
 log = logging.getLogger("t2t")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputOptions:
-    """Options of the decoded output."""
-
-    n_best: int = 1
-    output_format: str = TEXT
-    window: int = WINDOW
-    seed: int = 0
-    prefixes: str = ""
-    constraints: str = ""
-    shard: Shard | None = None
-
-
-AS_USUAL = OutputOptions()
 
 
 def define_output_flags(values: flags.FlagValues) -> None:
@@ -60,17 +43,13 @@ def define_output_flags(values: flags.FlagValues) -> None:
         define.integer("random_seed", 0, "Seed of --decode_method=sample.")
 
 
-def output_options_of(values: flags.FlagValues) -> OutputOptions:
-    """Returns the values of the flags of `define_output_flags`."""
-    return OutputOptions(
-        n_best=values.n_best,
-        output_format=values.output_format,
-        window=values.decode_window,
-        seed=values.random_seed,
-        prefixes=values.target_prefix_file,
-        constraints=values.constraints_file,
-        shard=parse_shard(values.shard) if values.shard else None,
-    )
+def job_fields(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the fields of a `t2t.inference.files.decoding.Job` that flags set, but for its files and its shard."""
+    return {
+        "n_best": values.n_best, "output_format": values.output_format, "window": values.decode_window,
+        "prefixes": values.target_prefix_file, "constraints": values.constraints_file,
+        "changes": {"seed": values.random_seed},
+    }  # fmt: skip
 
 
 def check_files(source: str, target: str) -> None:
@@ -175,10 +154,10 @@ def print_scores(problem: Problem, source: str, target: str, reference: str, lan
     print(*scores, sep="\n")
 
 
-def decode_file(
-    loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL, reference: str = ""
-) -> None:
+def decode_file(loaded, source: str, target: str = "", reference: str = "", **fields: Any) -> None:
     """Decodes a file with a `t2t.runs.loading.LoadedRun`, logs a summary, and prints scores if there is a `reference`.
+
+    `fields` are further ones of a `t2t.inference.files.decoding.Job`.
 
     Raises:
         UserError: wrong settings, no such file.
@@ -187,62 +166,38 @@ def decode_file(
     from t2t.inference.files import decoding
     from t2t.runs.engines import speed_advice
 
-    target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    requested = decoding.Job(
-        source=source, target=target, shard=output_options.shard, **decoding_fields(output_options)
-    )
+    target = target or default_target(source, loaded.record, loaded.hparams, fields.get("output_format", TEXT))
+    job = decoding.Job(source=source, target=target, **fields)
     translator = loaded.translator()
-    report = decoding.decode_file(translator, requested)
-    _print_report(report, translator, target, requested.shard)
-    is_plain = output_options.n_best == 1 and not output_options.prefixes and not output_options.constraints
+    report = decoding.decode_file(translator, job)
+    _print_report(report, translator, target, job.shard)
+    is_plain = job.n_best == 1 and not job.prefixes and not job.constraints
     if is_plain and (advice := speed_advice(loaded.engine, translator, report.seconds)):
         log.info("%s", advice)
     if reference:
         print_scores(loaded.problem, source, target, reference, loaded.problem.languages.output)
 
 
-def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
-    """Returns the fields of a `t2t.inference.files.decoding.Job` for decoding and writing lines."""
-    how = {
-        name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes", "constraints")
-    }
-    return how | {"changes": {"seed": output_options.seed}}
-
-
-def score_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
-    """Scores a file of pairs with a `t2t.runs.loading.LoadedRun`, and logs a summary.
+def answer_pairs(loaded, source: str, target: str, aligns: bool, window: int, shard: Shard | None) -> None:
+    """Scores a file of pairs with a `t2t.runs.loading.LoadedRun`, or `aligns` their words, and logs a summary.
 
     Raises:
-        UserError: a line without its columns, no such file.
+        UserError: a line without its columns, no such file; or alignments of a model without attention.
         MachineError: the output cannot be written.
     """
-    from t2t.inference.files import scoring
-
-    target = target or _target_beside(source, loaded.record, "scores")
-    _answer_pairs(loaded, scoring.score_file, source, target, output_options)
-
-
-def align_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
-    """Does as `score_file` but writes word alignments; also raises UserError for models without attention."""
-    from t2t.inference.files import scoring
-
-    target = target or _target_beside(source, loaded.record, "links")
-    _answer_pairs(loaded, scoring.align_file, source, target, output_options)
-
-
-def _answer_pairs(loaded, answer_file, source: str, target: str, output_options: OutputOptions) -> None:
+    from t2t.inference.files.scoring import align_file, score_file
     from t2t.inference.files.windows import FileJob
 
-    translator = loaded.translator()
-    how = {name: getattr(output_options, name) for name in ("window", "shard")}
-    report = answer_file(translator, FileJob(source=source, target=target, **how))
-    _print_report(report, translator, target, output_options.shard)
+    target = target or _target_beside(source, loaded.record, "links" if aligns else "scores")
+    translator, job = loaded.translator(), FileJob(source=source, target=target, window=window, shard=shard)
+    report = (align_file if aligns else score_file)(translator, job)
+    _print_report(report, translator, target, shard)
 
 
 def draw_attention(loaded, source: str, page: str) -> None:
     """Draws attention for each line of a file or standard input; raises as `insight.lines.write_attention_page`."""
     prepare_framework()
-    from t2t.studio.lines import write_attention_page
+    from t2t.studio.figures import write_attention_page
 
     title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
     count = write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
@@ -267,7 +222,7 @@ def _warn(report: Report, most_ids: str) -> None:
         log.warning("%s", warning)
 
 
-def decode_split(loaded, data_dir: str, split: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
+def decode_split(loaded, data_dir: str, split: str, target: str, n_best: int, output_format: str, seed: int) -> None:
     """Decodes a split, prints its scores, and writes the outputs to `target` if that is given.
 
     Raises:
@@ -278,11 +233,10 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
     from t2t.runs.evaluation import decode_and_score
 
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    render = job_renderer(output_options.output_format, data.problem, target)
-    how = {"n_best": output_options.n_best, "seed": output_options.seed}
-    outputs, scores = decode_and_score(loaded.translator(), data, split, **how)
+    render = job_renderer(output_format, data.problem, target)
+    outputs, scores = decode_and_score(loaded.translator(), data, split, n_best, seed=seed)
     if target:
-        lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(outputs, start=1)]
+        lines = [render(n, found, n_best)[0] for n, found in enumerate(outputs, start=1)]
         with open_output(target, None) as output:
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})
             output.finish()
@@ -290,17 +244,24 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
     print(about, *scores, sep="\n", file=sys.stderr if target == STANDARD else sys.stdout)
 
 
-def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -> None:
+def decode_interactively(translator, n_best: int = 1, output_format: str = TEXT, seed: int = 0) -> None:
     """Translates each line that is typed, until the input ends (Ctrl-D).
 
     On a terminal there is a prompt, and with `n_best` above 1 a line with its score for each output.
     """
-    translator.settings(output_options.n_best, seed=output_options.seed)
-    on_terminal = sys.stdin.isatty()
+    translator.settings(n_best, seed=seed)
+    one_line, render = renderer(TEXT), renderer(output_format)
+    lists_scores = sys.stdin.isatty() and output_format == TEXT and n_best > 1
     for number, text in enumerate(typed_lines()):
-        ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
+        ids = translator.encode([text])
         (found,) = translator.translate_ids(ids, n_best, seeds=[number], sources=[text], seed=seed)
-        _print(_render_interactive(number + 1, found, output_options, on_terminal))
+        if lists_scores:
+            shown = "\n".join(f"{one.score:10.4f}  {one_line(number + 1, [one], 1)[0]}" for one in found)
+        else:
+            shown = render(number + 1, found, n_best)[0]
+        sys.stdout.flush()
+        sys.stdout.buffer.write(shown.encode() + b"\n")  # UTF-8, whatever the encoding of the terminal
+        sys.stdout.buffer.flush()
         if any(one.cut for one in found):
             log.warning("an output for line %d ends at its limit, see --decode_extra_length", number + 1)
 
@@ -322,17 +283,3 @@ def typed_lines() -> Iterator[str]:
             print()
             return
         yield clean_line(text.encode("utf-8", "surrogateescape"), Counter())
-
-
-def _render_interactive(number: int, found: list, output_options: OutputOptions, on_terminal: bool) -> str:
-    if not on_terminal or output_options.output_format != TEXT or output_options.n_best == 1:
-        return renderer(output_options.output_format)(number, found, output_options.n_best)[0]
-    one_line = renderer(TEXT)
-    return "\n".join(f"{one.score:10.4f}  {one_line(number, [one], 1)[0]}" for one in found)
-
-
-def _print(text: str) -> None:
-    """Writes UTF-8, whatever the encoding of the terminal."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode() + b"\n")
-    sys.stdout.buffer.flush()

@@ -89,7 +89,10 @@ def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
     run = open_trained_run(values)
     if not values.export_dir and (is_mirrored(run.path) or is_in_zoo(run.path)):
         raise UserError("not given", "name the folder to make, here or in an object store", option="export_dir")
-    folder = local_path(values.export_dir) if values.export_dir else _next_version(run.path / "export")
+    # the next free number: the layout of versions that TensorFlow Serving expects
+    versions = [int(path.name) for path in (run.path / "export").glob("*") if path.name.isdecimal()]
+    next_version = run.path / "export" / str(max(versions, default=0) + 1)
+    folder = local_path(values.export_dir) if values.export_dir else next_version
     check_request(values.format, values.quantization, folder)
     problem, data_dir = select_problem(run, values.problem, values.target_language), values.data_dir
     if file := values.parity_file:
@@ -103,9 +106,3 @@ def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
         except UserError as error:
             raise UserError(f"{error}", f"{OTHER_INPUTS}") from None
     return folder, problem
-
-
-def _next_version(folder: Path) -> Path:
-    """Returns the next free numbered folder, the version layout that TensorFlow Serving expects."""
-    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
-    return folder / str(max(numbers, default=0) + 1)

@@ -118,11 +118,6 @@ def has_flag(values: flags.FlagValues, name: str) -> bool:
     return name in values and not hasattr(values[name], "unused")
 
 
-def mark_of_file(flag: flags.Flag, is_of_file: bool) -> None:
-    """Records whether the --config file has set a flag."""
-    flag.set_by_file = is_of_file
-
-
 def is_of_file(flag: flags.Flag) -> bool:
     """Returns whether the --config file, and not the command line, has set a flag."""
     return getattr(flag, "set_by_file", False)

@@ -110,21 +110,21 @@ def _folder(name: str) -> Path:
 
 
 def _addresses(values: flags.FlagValues, folders: list[Path], service, loaded_folders):
-    from t2t.studio import loaded_models, opened_data, routes, run_folders, studio
+    from t2t.studio import routes, run_folders, split_data, studio
 
     named = {
         name: run_folders.NamedRun(run.path, service.models[name].step if run_and_checkpoint(folder)[1] else None)
         for name, (run, folder) in loaded_folders.items()
     }
-    served = {name: loaded_models.LoadedModel(model.translator, model.step) for name, model in service.models.items()}
+    served = {name: studio.LoadedModel(model.translator, model.step) for name, model in service.models.items()}
     return routes.insight_addresses(
         studio.Studio(
             run_folders.RunFolders(named, folders),
-            loaded_models.LoadedModels(functools.partial(_load, values)),
+            studio.LoadedModels(functools.partial(_load, values)),
             served,
             values.checkpoint,
             functools.partial(_examples, values) if values.data_dir else None,
-            opened_data.OpenedData(functools.partial(_open_split, values)) if values.data_dir else None,
+            split_data.OpenedData(functools.partial(_open_split, values)) if values.data_dir else None,
             values.request_beam,
         )
     )

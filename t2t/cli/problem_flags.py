@@ -31,7 +31,6 @@ from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.registry import PROBLEMS
 from t2t.runs.config import OPTIONS, TRAIN_AND_EVALUATE, TRAIN_ONLY, RunConfig
-from t2t.runs.names import resolve_aliases
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
@@ -118,7 +117,7 @@ def config_of(values: flags.FlagValues) -> RunConfig:
         given = {name: value for name, value in given.items() if name not in ("schedule", "random_seed")}
     if "model" in values:
         given["hparams"] = join_overrides((given_hparams(values), search_overrides(values)))
-    return resolve_aliases(RunConfig.given({**given, "problem_options": problem_options(values)}))
+    return RunConfig.given({**given, "problem_options": problem_options(values)})
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:

@@ -68,7 +68,11 @@ def main(values: flags.FlagValues) -> int:
         raise UserError("not given", "name the folder below which the runs are", option="folder")
     criteria = _criteria(values.filter)
     name = _known("--sort", values.sort.removeprefix("-"))
-    runs = [one for one in _overviews(values.folder) if _fits(one, criteria)]
+    if values.folder == ZOO_PREFIX:
+        found = [overview_of(path, f"{ZOO_PREFIX}{name}") for name, path in zoo_runs().items()]
+    else:
+        found = overview(local_path(values.folder))
+    runs = [one for one in found if all(wanted in str(getattr(one, field)) for field, wanted in criteria)]
     records = [dataclasses.asdict(one) for one in _sorted(runs, name, descending=values.sort.startswith("-"))]
     if values.format == "json":
         print(json.dumps(records, indent=2))
@@ -77,12 +81,6 @@ def main(values: flags.FlagValues) -> int:
     else:
         print(_table(records) or f"no such run below {values.folder}")
     return 0
-
-
-def _overviews(folder: str) -> list[RunOverview]:
-    if folder == ZOO_PREFIX:
-        return [overview_of(path, f"{ZOO_PREFIX}{name}") for name, path in zoo_runs().items()]
-    return overview(local_path(folder))
 
 
 def _criteria(text: str) -> list[tuple[str, str]]:
@@ -101,10 +99,6 @@ def _known(flag: str, name: str) -> str:
             f"{flag}: there is no {name!r}", f"{did_you_mean(name, FIELDS)}names are {', '.join(FIELDS)}"
         )
     return name
-
-
-def _fits(one: RunOverview, criteria: Sequence[tuple[str, str]]) -> bool:
-    return all(wanted in str(getattr(one, name)) for name, wanted in criteria)
 
 
 def _sorted(runs: Sequence[RunOverview], name: str, descending: bool) -> list[RunOverview]:

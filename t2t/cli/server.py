@@ -302,9 +302,22 @@ def build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict
     )
     served: list[Any] = []
     bases: dict[str, Any] = {}  # by run, what was loaded last; by adapters, the base that they use
+    how = values.t2t_usr_dir or None, trained_overrides(values)
 
     def serve(name: str, folders: dict[str, str], load: Callable[[], Any]) -> None:
         served.append(_served_run(values, name, folders, load, limits))
+
+    def load_base(name: str, run: RunDir, problem: str, checkpoint: str) -> Any:
+        bases[name] = load_run(values, run.path, problem, checkpoint, many_rows=True)
+        return bases[name]
+
+    def load_adapted(name: str, folder: str, problem: str) -> Any:
+        """Loads adapters on the base that they were trained on: what a run has loaded last, or what adapters use."""
+        from t2t.runs.loading import base_of, load_adapters
+
+        loaded = load_adapters(list(bases.values()), folder, *how, problem)
+        bases[f"--adapters={name}"] = base_of(loaded.checkpoint, folder, list(bases.values()))[1]
+        return loaded
 
     for name, folder in named.items():
         if is_export(folder):
@@ -317,34 +330,13 @@ def build_models(values: flags.FlagValues, named: dict[str, str], adapters: dict
             serve(name, {str(run.path): values.checkpoint for run in runs}, load)
         else:
             checkpoint = run_and_checkpoint(folder)[1]
-            load = functools.partial(load_run, values, runs[0].path, problem, checkpoint, many_rows=True)
-            serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, _kept(bases, name, load))
-    how = values.t2t_usr_dir or None, trained_overrides(values)
+            load = functools.partial(load_base, name, runs[0], problem, checkpoint)
+            serve(name, {str(runs[0].path): checkpoint or values.checkpoint}, load)
     for name, folder in adapters.items():
         run, checkpoint = run_and_checkpoint(folder)
-        problem = problem_of(values, open_run(run))
-        load = functools.partial(_load_adapters, bases, name, folder, *how, problem)
+        load = functools.partial(load_adapted, name, folder, problem_of(values, open_run(run)))
         serve(name, {str(run): checkpoint or LATEST}, load)
     return served
-
-
-def _kept(bases: dict[str, Any], name: str, load: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns a function that loads a run and keeps it as a base of adapters."""
-
-    def loaded() -> Any:
-        bases[name] = load()
-        return bases[name]
-
-    return loaded
-
-
-def _load_adapters(bases: dict[str, Any], name: str, folder: str, *how: Any) -> Any:
-    """Loads adapters on the base that they were trained on: what a run has loaded last, or what adapters use."""
-    from t2t.runs.loading import base_of, load_adapters
-
-    loaded = load_adapters(list(bases.values()), folder, *how)
-    bases[f"--adapters={name}"] = base_of(loaded.checkpoint, folder, list(bases.values()))[1]
-    return loaded
 
 
 def _served_export(values: flags.FlagValues, name: str, folder: str, limits: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import DECODING, flag_group, has_flag, is_of_file, mark_of_file
+from t2t.cli.flags import DECODING, flag_group, has_flag, is_of_file
 from t2t.errors import UserError, one_line
 from t2t.files.lines import without_surrogates
 from t2t.hparams.override import assigned_names, parse_overrides
@@ -395,4 +395,4 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
         raise UserError(f"{name}={value}: {one_line(error)}", option="decode_hparams") from error
     values[flag].using_default_value = False
     values[flag].present = True
-    mark_of_file(values[flag], by_file)
+    values[flag].set_by_file = by_file

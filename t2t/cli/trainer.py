@@ -50,7 +50,7 @@ from t2t.runs.experiment import Experiment
 from t2t.runs.names import shared_options
 from t2t.runs.startup import prepare_framework
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
-from t2t.specs.mixture import split_mixture
+from t2t.specs.features import split_mixture
 from t2t.tracking import build_trackers, check_trackers
 
 USAGE = """
@@ -81,7 +81,22 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
     define_config_flag(values)
     with flag_group(values, RUN) as define:
         define.boolean("print_config", False, "Prints the configuration of the run as a file for --config, and stops.")
-    _define_training_flags(values)
+    with flag_group(values, DATA) as define:
+        define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
+    with flag_group(values, TRAINING) as define:
+        define.string("schedule", TRAIN_AND_EVALUATE, f"Alternate training and evaluation, only train, or only "
+                      f"evaluate the latest checkpoint: {', '.join(SCHEDULES)}.")  # fmt: skip
+        more = "; unset for the value of the hparams set, or of the run in --output_dir"
+        define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
+        more = "; unset for the seed of the run in --output_dir, or 0 for a new run"
+        define_field_flag(values, "random_seed", RunConfig, default=None, more=more)
+        define.boolean("dry_run", False, "Prints the planned run, its parameters and memory, times two updates, and "
+                       "stops; without data it times none. Writes nothing.")  # fmt: skip
+    for heading, names in RUN_OPTIONS.items():
+        with flag_group(values, heading):
+            for name in names:
+                more = ", and no limit with --schedule=evaluate" if name == "eval_steps" else ""
+                define_field_flag(values, name, RunConfig, more=more)
     define_search_flags(values)
     with flag_group(values, DECODING) as define:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
@@ -123,25 +138,6 @@ _ONLY_WITH_SOME = ("decode_to_file", "decode_reference", "warm_start_other_vocab
 """Flags that only go with some of these."""
 
 
-def _define_training_flags(values: flags.FlagValues) -> None:
-    with flag_group(values, DATA) as define:
-        define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
-    with flag_group(values, TRAINING) as define:
-        define.string("schedule", TRAIN_AND_EVALUATE, f"Alternate training and evaluation, only train, or only "
-                      f"evaluate the latest checkpoint: {', '.join(SCHEDULES)}.")  # fmt: skip
-        more = "; unset for the value of the hparams set, or of the run in --output_dir"
-        define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
-        more = "; unset for the seed of the run in --output_dir, or 0 for a new run"
-        define_field_flag(values, "random_seed", RunConfig, default=None, more=more)
-        define.boolean("dry_run", False, "Prints the planned run, its parameters and memory, times two updates, and "
-                       "stops; without data it times none. Writes nothing.")  # fmt: skip
-    for heading, names in RUN_OPTIONS.items():
-        with flag_group(values, heading):
-            for name in names:
-                more = ", and no limit with --schedule=evaluate" if name == "eval_steps" else ""
-                define_field_flag(values, name, RunConfig, more=more)
-
-
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
@@ -155,10 +151,9 @@ def main(values: flags.FlagValues) -> int:
         return 0
     if evaluates_only:
         unset_of_file(values, (*_OF_TRAINING, *_ONLY_WITH_SOME))
-    _check_files(values, experiment)
+    _check_flags(values, experiment, evaluates_only)
     is_dry, is_chief = values.dry_run, config.cluster.is_chief
     generates = values.generate_data and not is_dry
-    _check_training_flags(values, evaluates_only)
     if not evaluates_only:
         experiment.check(needs_data=not generates and not is_dry, generates=generates and is_chief)
     if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
@@ -191,8 +186,8 @@ def _config_file(values: flags.FlagValues, experiment: Experiment) -> str:
     return format_config({**found, **shared_options(config), **given_flags(values, (*found, *searched))}, changed)
 
 
-def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
-    """Raises UserError for wrong flags before generating and training, which can take hours."""
+def _check_flags(values: flags.FlagValues, experiment: Experiment, evaluates_only: bool) -> None:
+    """Raises UserError for wrong flags and missing packages before generating and training, which can take hours."""
     config = experiment.config
     if config.output_folder.exists() and not config.output_folder.is_dir():
         raise UserError("that is a file", "name a folder", option="output_dir", value=config.output_folder)
@@ -212,10 +207,6 @@ def _check_files(values: flags.FlagValues, experiment: Experiment) -> None:
     for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
         if values[name].value and not values.warm_start_from:
             raise UserError("it tells how --warm_start_from is taken", "give that too", option=name)
-
-
-def _check_training_flags(values: flags.FlagValues, evaluates_only: bool) -> None:
-    """Raises UserError for flags that evaluating ignores, wrong values of --track, and missing packages."""
     for name in _OF_TRAINING:
         if evaluates_only and values[name].value != values[name].default:
             raise UserError(f"nothing trains with --schedule={values.schedule}", "leave one of them out", option=name)

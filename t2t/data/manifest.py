@@ -38,6 +38,11 @@ class FileRecord:
     bytes: int
     sha256: str
 
+    @classmethod
+    def of(cls, path: Path) -> "FileRecord":
+        """Returns the record of a file that is written."""
+        return cls(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitPart:
@@ -143,16 +148,7 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the manifest as plain JSON."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain |= {
-            "spec": self.spec.to_dict(),
-            "vocabularies": {name: dataclasses.asdict(v) for name, v in self.vocabularies.items()},
-            "splits": {name: _plain_split(split) for name, split in self.splits.items()},
-            "raw_files": {name: dataclasses.asdict(file) for name, file in self.raw_files.items()},
-            "distilled": dataclasses.asdict(self.distilled) if self.distilled else None,
-        }
-        optional = ("raw_files", "declared", "distilled")
-        return {name: value for name, value in plain.items() if value or name not in optional}
+        return {**dataclasses.asdict(self, dict_factory=_without_empty), "spec": self.spec.to_dict()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
@@ -186,9 +182,12 @@ def _text(plain: dict[str, Any]) -> str:
     return text.encode("utf-8", "backslashreplace").decode()  # file names may not be valid Unicode; JSON has escapes
 
 
-def _plain_split(split: SplitRecord) -> dict[str, Any]:
-    plain, optional = dataclasses.asdict(split), ("texts", "unknown", "normalized", "repeated")
-    return {name: value for name, value in plain.items() if value or name not in optional}
+_OPTIONAL = ("raw_files", "declared", "distilled", "texts", "unknown", "normalized", "repeated")
+"""Fields of the manifest and of its splits that are left out if they are empty."""
+
+
+def _without_empty(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value or name not in _OPTIONAL}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

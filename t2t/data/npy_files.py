@@ -21,7 +21,6 @@ import numpy as np
 
 from t2t.data.columns import ranges
 from t2t.data.manifest import FileRecord
-from t2t.files.atomic import sha256_of
 
 _FIXED = 0x10
 """MAP_FIXED, on Linux, macOS and BSD: map to exactly this address."""
@@ -54,7 +53,7 @@ class NpyFile:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        return FileRecord(name=self._path.name, bytes=self._path.stat().st_size, sha256=sha256_of(self._path))
+        return FileRecord.of(self._path)
 
     def abandon(self) -> None:
         """Closes the file without finishing it."""

@@ -8,7 +8,7 @@ import io
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -141,42 +141,31 @@ def read_image(path: Path, channels: int) -> np.ndarray:
         )
     if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
         raise UserError(f"{path}: there is no such image file", "check the path")
+    return decode_image(path, channels, str(path))
+
+
+def decode_image(file: Path | BinaryIO, channels: int, what: str) -> np.ndarray:
+    """Returns the image in a file or its content, see `read_image`; `what` names it in an error."""
     import PIL.Image  # only where there are images: it takes time
 
     try:
-        with PIL.Image.open(path) as image:
-            pixels: np.ndarray = np.asarray(_of_eight_bits(image, path).convert(_MODES[channels]))
+        with PIL.Image.open(file) as image:
+            pixels: np.ndarray = np.asarray(_of_eight_bits(image, what).convert(_MODES[channels]))
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
         raise UserError(
-            f"{path}: cannot be read as an image ({one_line(error)})", "check or convert the file"
+            f"{what}: cannot be read as an image ({one_line(error)})", "check or convert the file"
         ) from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
-def decode_image(content: bytes, channels: int, what: str) -> np.ndarray:
-    """Returns the image in the content of a file, see `read_image`; `what` names it in an error."""
-    import PIL.Image
-
-    try:
-        with PIL.Image.open(io.BytesIO(content)) as image:
-            pixels: np.ndarray = np.asarray(image.convert(_MODES[channels]))
-    except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
-        raise UserError(
-            f"{what}: its content, which starts with {content[:8]!r}, cannot be read as an image "
-            f"({type(error).__name__})",
-            "give PNG or JPEG files",
-        ) from None
-    return pixels.reshape(*pixels.shape[:2], channels)
-
-
-def _of_eight_bits(image: "PIL.Image.Image", path: Path) -> "PIL.Image.Image":
+def _of_eight_bits(image: "PIL.Image.Image", what: str) -> "PIL.Image.Image":
     """Returns an image with the high bytes of 16 bits a channel, which Pillow's `convert` would clip at 255."""
     import PIL.Image
 
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN_BIT_FORMATS):
         return PIL.Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):
-        raise UserError(f"{path}: has more than 8 bits a channel", "convert the file")
+        raise UserError(f"{what}: has more than 8 bits a channel", "convert the file")
     return image
 
 

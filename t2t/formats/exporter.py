@@ -23,6 +23,7 @@ from t2t.registry.overrides import PluginError, check_overrides
 
 if TYPE_CHECKING:
     from t2t.checkpoints.run_dir import RunDir
+    from t2t.hparams.base import HParams
     from t2t.hparams.groups import DecodeHParams
     from t2t.inference.rows import Row
     from t2t.inference.translator import Translator
@@ -166,6 +167,10 @@ class Export(ABC):
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job
 
+    def refusal(self, found: str, cure: str) -> UserError:
+        """Returns the error for a model or a setting that the format does not have."""
+        return UserError(found, cure, option="format", value=self.job.format)
+
     @abstractmethod
     def write(self, folder: Path) -> None:
         """Writes the files of the export into a folder; may raise OSError."""
@@ -229,6 +234,15 @@ _SETTINGS = tuple(dict.fromkeys((
 )))  # fmt: skip
 
 
+def complaints(hparams: HParams, wanted: Mapping[str, Collection[Any]]) -> list[str]:
+    """Returns a text for each setting whose value is not among the `wanted` ones."""
+    return [
+        f"{name}={getattr(hparams, name)} (known: {', '.join(map(str, values))})"
+        for name, values in wanted.items()
+        if getattr(hparams, name) not in values
+    ]
+
+
 def beams(hparams: DecodeHParams) -> int:
     """Returns the beam size for a program with a beam search of its own; 1, greedy search, for any other method."""
     return hparams.beam_size if hparams.decode_method == "beam" else 1
@@ -259,9 +273,4 @@ def check_search(made: Export) -> None:
             lost.append(f"{name}={value}" + (f" (only {' or '.join(map(str, values))})" if values else ""))
     if lost:
         others = "" if hparams.decode_method == "sample" else f", or use {SAVED_MODEL}, which has the run's own search"
-        raise UserError(
-            f"the search of the export is not given {', '.join(lost)}",
-            f"leave that out{others}",
-            option="format",
-            value=job.format,
-        )
+        raise made.refusal(f"the search of the export is not given {', '.join(lost)}", f"leave that out{others}")

@@ -212,6 +212,8 @@ def _check_version(tensors: Tensors, settings: Settings, side: str) -> None:
         )
 
 
+# === Tensors of older versions ===
+
 _NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+\.)layer_norms\.(\d)\.(weight|bias)")
 _NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
@@ -241,6 +243,8 @@ def with_todays_names(arrays: Arrays) -> Arrays:
             found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = array
     return found
 
+
+# === The files of a folder ===
 
 _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 """Names of checkpoints, the preferred one first; a file with another name is used if it is the only one."""
@@ -330,6 +334,8 @@ def _of_languages(folder: Path, patterns: Sequence[str], languages: Sequence[Any
     )
 
 
+# === Settings in a checkpoint ===
+
 KNOWN = (
     "argparse", "omegaconf", "fairseq", "typing", "collections", "builtins", "__builtin__", "enum", "pathlib", "numpy",
     "torch", "_codecs",
@@ -392,6 +398,8 @@ def _resolve(value: Any, tree: Mapping[str, Any]) -> Any:
         place = place.get(name) if isinstance(place, dict) else None
     return place
 
+
+# === Dictionaries ===
 
 _OVERWRITE = "#fairseq:overwrite"
 

@@ -86,6 +86,14 @@ class ForeignVocabulary:
         names = [PADDING if pad is None else pad, eos, unknown]
         return cls((*names, *(tokens[number] for number in order[3:])), order, len(tokens))
 
+    @classmethod
+    def pair(
+        cls, tokens: Sequence[Sequence[str]], pads: Sequence[str | None], eos: str, unknown: str, where: str
+    ) -> tuple[Self, Self]:
+        """Returns the vocabularies of inputs and targets, see `of`; the same object if their tokens are the same."""
+        source, target = (cls.of(one, pad, eos, unknown, where) for one, pad in zip(tokens, pads, strict=True))
+        return target if tokens[0] == tokens[1] else source, target
+
     @property
     def has_padding(self) -> bool:
         """Whether the foreign model has an id for our padding."""

@@ -122,6 +122,8 @@ def _positions(configuration: Configuration, tensors: Tensors) -> dict[str, Any]
     return {"positions": "sinusoidal", "sinusoid_layout": "split", "first_position": _FIRST_POSITION}
 
 
+# === Vocabularies and settings ===
+
 _DESCRIPTION = "model_description.py"
 _SPECIAL = ["<blank>", "<s>", "</s>"]
 """The first tokens of a vocabulary file; OpenNMT-tf adds the unknown token at the end."""
@@ -163,10 +165,8 @@ def read_configuration(folder: ModelFolder) -> Configuration:
             "it cannot be imported",
         )
     tokens = [_read_tokens(folder, settings, name, where) for name in ("source_vocabulary", "target_vocabulary")]
-    start, eos = _SPECIAL[1:]
-    target = ForeignVocabulary.of(tokens[1], start, eos, _UNKNOWN, where)
-    is_one = tokens[0] == tokens[1]
-    source = target if is_one else ForeignVocabulary.of(tokens[0], _SPECIAL[0], eos, _UNKNOWN, where)
+    blank, start, eos = _SPECIAL
+    source, target = ForeignVocabulary.pair(tokens, (blank, start), eos, _UNKNOWN, where)
     ends = description.ends_inputs if controls["end"] is None else bool(controls["end"])
     params = {name.removeprefix("params."): value for name, value in settings.items() if name.startswith("params.")}
     return Configuration(description, source, target, ends, Settings(params, where), _tokenizers(settings))
@@ -222,6 +222,9 @@ def _read_tokens(folder: ModelFolder, settings: Mapping[str, Any], name: str, wh
             "get it again",
         )
     return [*tokens, _UNKNOWN]
+
+
+# === The description of the model ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,6 +325,8 @@ def _described(given: Mapping[str, ast.expr], path: Path) -> Description:
         values["has_sinusoids"] = ast.unparse(given["position_encoder_class"]).rpartition(".")[2] == _SINUSOIDS
     return Description(**values)
 
+
+# === Weights ===
 
 _MAPS = {"linear_queries": "project/query_", "linear_keys": "project/key_", "linear_values": "project/value_",
          "linear_output": "output/"}  # fmt: skip

@@ -160,7 +160,8 @@ def compare(
     """
     identical, largest, first = 0, 0.0, ""
     for number, (ours, theirs) in enumerate(zip(expected, found, strict=True), start=1):
-        if not all(map(_is_finite, [*ours, *theirs])):
+        figures = [figure for one in (*ours, *theirs) for figure in (one.score, one.log_prob, one.probability)]
+        if not all(figure is None or math.isfinite(figure) for figure in figures):
             largest = math.inf
             first = first or f"input {number} has a figure that is not finite: {_format_answers(theirs)}"
         if len(ours) == len(theirs) and all(map(_is_same, ours, theirs)):
@@ -175,10 +176,8 @@ def compare(
 
 def compare_per_token(expected: Sequence[ComparedOutput], found: Sequence[float]) -> Parity:
     """Compares log-probabilities of a run's outputs (`expected`) with their log-probabilities under its export."""
-    apart = (
-        finite_or_inf(abs(ours.score - theirs) / max(1, len(ours.ids or ())))
-        for ours, theirs in zip(expected, found, strict=True)
-    )
+    pairs = zip(expected, found, strict=True)
+    apart = (difference_per_token(ours, ComparedOutput(ours.ids, theirs)) for ours, theirs in pairs)
     return Parity(len(expected), None, max(apart, default=0.0))
 
 
@@ -191,11 +190,6 @@ def compare_texts(expected: Sequence[str], found: Sequence[str]) -> Parity:
     """Compares the texts of given ids."""
     ours, theirs = ([[ComparedOutput(None, 0.0, text)] for text in texts] for texts in (expected, found))
     return compare(ours, theirs)
-
-
-def _is_finite(answer: ComparedOutput) -> bool:
-    figures = (answer.score, answer.log_prob, answer.probability)
-    return all(figure is None or math.isfinite(figure) for figure in figures)
 
 
 def _is_same(ours: ComparedOutput, theirs: ComparedOutput) -> bool:

@@ -206,7 +206,9 @@ class _TensorUnpickler(pickle.Unpickler):
         if module == "torch" and name in _TYPES:
             return name
         if module.partition(".")[0] in self._known:
-            return _plain_dict if (module, name) == ("collections", "defaultdict") else _record_class(module, name)
+            if (module, name) == ("collections", "defaultdict"):
+                return lambda *_: {}
+            return type("Record", (Record,), {"name": f"{module}.{name}"})
         raise ValueError(
             f"it asks for {module}.{name}, which no file of tensors needs; nothing of it was executed; use a "
             f"model.safetensors, or a file from a source that you trust"
@@ -228,14 +230,6 @@ class _TensorUnpickler(pickle.Unpickler):
 
     def _rebuild_parameter(self, tensor: Any, *_flags: Any) -> Any:
         return tensor
-
-
-def _record_class(module: str, name: str) -> type[Record]:
-    return type("Record", (Record,), {"name": f"{module}.{name}"})
-
-
-def _plain_dict(*_arguments: Any) -> dict[Any, Any]:
-    return {}
 
 
 def _read_zip(content: bytes, known: Collection[str]) -> Any:

@@ -131,11 +131,8 @@ def _vocabularies(folder: ModelFolder) -> tuple[ForeignVocabulary, ForeignVocabu
             )
         if folder.has(f"vocab.{side}.1.json"):
             raise UserError(f"{folder.path}: its words have factors (vocab.{side}.1.json)", "it cannot be imported")
-    start, eos, unknown = (_TOKENS[name] for name in ("start", "eos", "unk"))
-    target = ForeignVocabulary.of(tokens["trg"], start, eos, unknown, str(folder.path))
-    if tokens["src"] == tokens["trg"]:
-        return target, target
-    return ForeignVocabulary.of(tokens["src"], _TOKENS["pad"], eos, unknown, str(folder.path)), target
+    pad, unknown, start, eos = _TOKENS.values()
+    return ForeignVocabulary.pair((tokens["src"], tokens["trg"]), (pad, start), eos, unknown, str(folder.path))
 
 
 _POSITIONS = "sinusoids, which are computed here"
@@ -175,10 +172,16 @@ def _layer(tensors: Tensors, hparams: TransformerHParams, side: str, number: int
     else:
         first = hparams.decoder_layer
         if first == "ssru":
-            weights |= _ssru(tensors, f"{name}.autoregr_layer", f"{path}/ssru")
+            ssru = f"{name}.autoregr_layer"
+            kernels = [tensors.take(f"{ssru}.{part}.weight").T for part in ("forget_gate", "linear")]
+            weights[f"{path}/ssru/kernel"] = np.concatenate(kernels, axis=1)
+            weights[f"{path}/ssru/gate_bias"] = tensors.take(f"{ssru}.forget_gate.bias")
         else:
             weights |= _self_attention(tensors, f"{name}.autoregr_layer", f"{path}/self_attention", heads)
-        weights |= _attention(tensors, f"{name}.enc_attention", f"{path}/encdec_attention", heads)
+        attention, ours = f"{name}.enc_attention", f"{path}/encdec_attention"
+        query, packed = (tensors.take(f"{attention}.{part}.weight") for part in ("ff_q", "ff_kv"))
+        weights |= _projections(query, packed, ours, heads)
+        weights |= tensors.linear(f"{attention}.ff_out", f"{ours}/output/")
         parts = {"autoregr_layer": first, "enc_attention": "encdec_attention", "ff": "ffn"}
     for theirs, ours in parts.items():
         weights |= tensors.norm(f"{name}.{hparams.norm_position}_{theirs}.layer_norm", f"{path}/{ours}_residual/norm")
@@ -196,23 +199,10 @@ def _self_attention(tensors: Tensors, name: str, path: str, heads: int) -> Array
     )
 
 
-def _attention(tensors: Tensors, name: str, path: str, heads: int) -> Arrays:
-    query, packed = (tensors.take(f"{name}.{part}.weight") for part in ("ff_q", "ff_kv"))
-    return _projections(query, packed, path, heads) | tensors.linear(f"{name}.ff_out", f"{path}/output/")
-
-
 def _projections(query: np.ndarray, packed: np.ndarray, path: str, heads: int) -> Arrays:
     """Returns our kernels from the queries, (D, D), and the keys and values, (2D, D), interleaved by head."""
     by_head = packed.reshape(heads, 2, -1, packed.shape[-1])
     parts: Sequence[np.ndarray] = (query, *(by_head[:, n].reshape(-1, packed.shape[-1]) for n in (0, 1)))
     return {
         f"{path}/project/{name}_kernel": part.T for name, part in zip(("query", "key", "value"), parts, strict=True)
-    }
-
-
-def _ssru(tensors: Tensors, name: str, path: str) -> Arrays:
-    kernels = [tensors.take(f"{name}.{part}.weight").T for part in ("forget_gate", "linear")]
-    return {
-        f"{path}/kernel": np.concatenate(kernels, axis=1),
-        f"{path}/gate_bias": tensors.take(f"{name}.forget_gate.bias"),
     }

@@ -82,11 +82,9 @@ class GraphExport(Export):
         super().__init__(translator, job)
         self._model = translator.model
         if self._model.mask_predicts:
-            raise UserError(
-                f"its script searches token by token, and {type(self._model).__name__} is decoded by mask-predict",
-                "use saved_model",
-                option="format",
-                value=self.format,
+            name = type(self._model).__name__
+            raise self.refusal(
+                f"its script searches token by token, and {name} is decoded by mask-predict", "use saved_model"
             )
         given = inputs_signature(self._model)
         self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
@@ -101,12 +99,8 @@ class GraphExport(Export):
 
     def cannot_hold(self, what: str, reason: str) -> UserError:
         """Returns the error for a model that cannot be converted."""
-        return UserError(
-            f"the converter does not manage {what} of {type(self._model).__name__}: {reason[:300]}",
-            f"use {self.others}",
-            option="format",
-            value=self.format,
-        )
+        found = f"the converter does not manage {what} of {type(self._model).__name__}: {reason[:300]}"
+        return self.refusal(found, f"use {self.others}")
 
     def write(self, folder: Path) -> None:
         """Writes graphs, vocabularies, configuration and script; raises UserError if a graph cannot be converted."""

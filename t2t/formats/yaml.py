@@ -133,8 +133,6 @@ def _value(text: str) -> Any:
 
 _ENTRY = re.compile(r"( *)([A-Za-z_][A-Za-z0-9_-]*):(?: +(.*?))? *$")
 _COMMENT = re.compile(r"(^|\s)#.*$")
-_CONSTANTS = {"null": None, "~": None, "": None, "true": True, "false": False}
-_NUMBERS = ((int, re.compile(r"[-+]?\d+$")), (float, re.compile(r"[-+]?(\d+\.\d*|\.?\d+)(e[-+]?\d+)?$")))
 
 
 def parse_nested_settings(text: str) -> dict[str, Any]:
@@ -163,20 +161,8 @@ def parse_nested_settings(text: str) -> dict[str, Any]:
         path = ".".join([*(name for _, name in levels), found[2]])
         if path in values:
             raise ValueError(f"line {number} gives {path} a second time")
-        values[path] = _nested_value(found[3] or "")
+        text = found[3] or ""
+        text = text if text.startswith(("'", '"')) else _COMMENT.sub("", text)
+        values[path] = None if text.startswith("!") else _value(text)
         levels.append((indentation, found[2]))
     return values
-
-
-def _nested_value(text: str) -> Any:
-    """Parses a number, boolean, text or null; returns None for an entry with nested lines."""
-    if not text.startswith(("'", '"')):
-        text = _COMMENT.sub("", text).strip()
-    if text.startswith("!"):
-        return None
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    for kind, pattern in _NUMBERS:
-        if pattern.match(text):
-            return kind(text)
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text

@@ -4,13 +4,15 @@ hparams = TransformerHParams(hidden_size=512, batch_size=4096)
 hparams.hidden_size = 1024            # while it is being built
 smaller = hparams.replace(num_heads=4)
 smaller.freeze()                      # done when a run is resolved; from here on it is read-only
+
+At the end are recipes and learning rates that the sets of several models share, without model sizes.
 """
 
 import dataclasses
 import functools
 import inspect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.field import coerce, complaint, wrong_declaration
@@ -24,8 +26,14 @@ from t2t.hparams.groups import (
     ScheduleHParams,
     TrainHParams,
 )
-from t2t.hparams.override import assigned_names, drop_overrides, merge_overrides, parse_overrides, pick_overrides
-from t2t.hparams.synonyms import did_you_mean
+from t2t.hparams.override import (
+    assigned_names,
+    did_you_mean,
+    drop_overrides,
+    merge_overrides,
+    parse_overrides,
+    pick_overrides,
+)
 from t2t.registry.overrides import PluginError, check_dataclass, check_overrides, described
 
 _MODEL = "model"
@@ -35,26 +43,14 @@ _SECTIONS = {
     "batch": BatchHParams, "mixture": MixtureHParams, "train": TrainHParams, "decode": DecodeHParams,
 }  # fmt: skip
 _ATOMS = (bool, int, float, str)
-"""Types of values that are equal only if they are of one type and the same."""
+"""Types whose values stay as they are where the default of their field is of the same type."""
 _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
-
-
-class _Making(type):
-    """Metaclass whose constructor call suggests the nearest name for a misspelt field."""
-
-    if not TYPE_CHECKING:  # type checkers see the dataclass constructor
-
-        def __call__(cls, **values):
-            for name in values:
-                _field(cls, name)
-            return super().__call__(**values)
 
 
 @dataclasses.dataclass(kw_only=True)
 class HParams(
     EveryModelHParams, ObjectiveHParams, ScheduleHParams, OptimizerHParams, BatchHParams, MixtureHParams, TrainHParams,
     DecodeHParams,
-    metaclass=_Making,
 ):  # fmt: skip
     """Hparams of every run; base class of the model families, keyword-only dataclasses that add fields with `param`."""
 
@@ -68,15 +64,20 @@ class HParams(
             if hasattr(HParams, name) and name not in _fields(HParams):
                 raise UserError(f"hparam {name!r} has the name of a method", "rename it")
 
-    if not TYPE_CHECKING:  # else a misspelt field could be set
+    if not TYPE_CHECKING:  # type checkers see the constructor and the fields of a dataclass
+
+        def __new__(cls, **values):
+            """Suggests the nearest name for a misspelt field."""
+            for name in values:
+                _field(cls, name)
+            return super().__new__(cls)
 
         def __setattr__(self, name, value):
             field = self.field_of(name)
             if self._frozen:
                 asked = f"hparam {name}={value!r}"
                 raise UserError(f"{asked}: the run has been resolved", f"use replace({name}=...) for a copy")
-            default = field.default
-            if value is not default and not (type(value) is type(default) in _ATOMS and value == default):
+            if value is not field.default and not type(value) is type(field.default) in _ATOMS:
                 value = coerce(field, value)
             object.__setattr__(self, name, value)
 
@@ -85,6 +86,11 @@ class HParams(
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.replace()
+
+    @classmethod
+    def of(cls, other: "HParams", **values: Any) -> Self:
+        """Returns a set of this class with the values of another one, of a base class, and some changed."""
+        return cls(**dict(other.items())).replace(**values)
 
     def replace(self, **values: Any) -> Self:
         """Returns an unfrozen copy with some values changed."""
@@ -218,3 +224,64 @@ def _field(owner: type[HParams], name: str) -> dataclasses.Field[Any]:
             f"{did_you_mean(name, fields)}there are {len(fields)}: see --registry_help=hparams",
         )
     return fields[name]
+
+
+# === Recipes of training and decoding ===
+
+Set = TypeVar("Set", bound=HParams)
+
+
+def for_multi30k(hparams: Set) -> Set:
+    """Returns the set with the batches, number of updates, averaging and search of all Multi30k sets.
+
+    They are those of the Transformer of Wu et al. 2021 (section 4), so that models are comparable.
+    """
+    return hparams.replace(
+        max_length=256,
+        label_smoothing=0.1,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="inverse_sqrt",
+        batch_size=4900,
+        effective_batch_size=9800,  # padded tokens of the longer side: about 8,192 target tokens, as in the paper
+        train_steps=1500,
+        ema_decay=0.99,  # evens out the last hundred updates, as averaging checkpoints does
+        beam_size=5,  # search as published: beam 5, log-probability by token
+        alpha=1.0,
+        length_penalty="power",
+    )
+
+
+def for_copying(hparams: Set) -> Set:
+    """Returns the set with a recipe to learn copying and reversing short sequences in a minute on two cores.
+
+    Outputs are either right or wrong, so there is no dropout, label smoothing or beam search.
+    """
+    return hparams.replace(
+        max_length=256,
+        dropout=0.0,
+        label_smoothing=0.0,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="linear",
+        learning_rate=0.003,
+        learning_rate_warmup_steps=100,
+        clip_grad_norm=1.0,
+        batch_size=1024,
+        train_steps=1000,
+        beam_size=1,
+    )
+
+
+# === Tensor2Tensor's learning rates, with the factors that its code applies and its hparams do not show ===
+# Source: `legacy_learning_rate_schedule` in its utils/learning_rate.py; its composed schedules have no such factors.
+_ADAM = 0.002
+"""Factor of every schedule with the Adam optimizer."""
+
+
+def noam_rate(rate: float) -> float:
+    """Converts a rate of Tensor2Tensor's schedule `noam` to our `learning_rate`, the factor of the paper's formula."""
+    return rate * (5000.0 * _ADAM)
+
+
+def adam_rate(rate: float) -> float:
+    """Converts a rate of any other legacy schedule to our `learning_rate`, the rate after warm-up."""
+    return rate * _ADAM

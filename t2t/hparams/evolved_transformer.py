@@ -95,8 +95,7 @@ def evolved_transformer_tiny() -> EvolvedTransformerHParams:
 @register_hparams
 def evolved_transformer_multi30k_tiny() -> EvolvedTransformerHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 2+2 layers, d 128, d_ff 256, 4 heads, norms in front."""
-    tiny = transformer_multi30k_tiny().replace(norm_position="pre", num_hidden_layers=2)
-    return EvolvedTransformerHParams(**dict(tiny.items()))
+    return EvolvedTransformerHParams.of(transformer_multi30k_tiny(), norm_position="pre", num_hidden_layers=2)
 
 
 def _evolved(hparams: TransformerHParams) -> EvolvedTransformerHParams:
@@ -104,4 +103,4 @@ def _evolved(hparams: TransformerHParams) -> EvolvedTransformerHParams:
     # cosine.
     peak = 2.0 * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
     changes = {"num_encoder_layers": 3, "num_decoder_layers": 4, "learning_rate_schedule": "cosine"}
-    return EvolvedTransformerHParams(**dict(hparams.items())).replace(**changes, learning_rate=peak)
+    return EvolvedTransformerHParams.of(hparams, **changes, learning_rate=peak)

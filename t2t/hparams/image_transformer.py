@@ -5,8 +5,8 @@ Source of the values, unless a line says otherwise: Tensor2Tensor's sets of thes
 
 from dataclasses import dataclass
 
+from t2t.hparams.base import noam_rate
 from t2t.hparams.field import UsedWhen, param, unread_complaints
-from t2t.hparams.recipes import noam_rate
 from t2t.hparams.transformer import TransformerHParams
 from t2t.registry import register_hparams
 

@@ -5,9 +5,8 @@ Source of the values, unless a line says otherwise: Tensor2Tensor's sets of thes
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 

@@ -6,9 +6,8 @@ Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_copying, noam_rate
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import for_copying, noam_rate
 from t2t.hparams.transformer_moe import expert_complaints
 from t2t.registry import register_hparams
 

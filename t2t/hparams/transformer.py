@@ -7,11 +7,9 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 from dataclasses import dataclass
 from typing import Self
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_multi30k, noam_rate
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.ranges import RangedHParams
-from t2t.hparams.recipes import for_multi30k, noam_rate
-from t2t.registry import register_hparams, register_ranged_hparams
+from t2t.registry import register_hparams
 
 BLOCKWISE_LENGTH = 2048
 """From this length on, self-attention is computed block by block, see `t2t.layers.long_attention`."""
@@ -97,6 +95,11 @@ class TransformerHParams(HParams):
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
         used_when=UsedWhen("positions", ("relative",)), only_shapes=True,
+    )  # fmt: skip
+    relative_keys: int = param(
+        0, "Number k of distances, from 0 on, for which each head of self-attention has learned vectors, added to keys "
+        "beside the positions above (Huang et al. 2018); larger distances have none; 0 = no such vectors.", minimum=0,
+        only_shapes=True,
     )  # fmt: skip
     relative_bias_buckets: int = param(
         32, "Number of distance buckets; half of those for a direction hold a single distance, from 0 on.", minimum=4,
@@ -375,27 +378,3 @@ def _student(hparams: TransformerHParams) -> TransformerHParams:
     The encoder stays deep, since it runs once a sentence.
     """
     return hparams.replace(decoder_layer="ssru", num_decoder_layers=2, label_smoothing=0.0)
-
-
-# === Ranges, for `t2t-tune --hparams_range` ===
-
-
-@register_ranged_hparams
-def transformer_base_range(rhp: RangedHParams) -> None:
-    """Rate, warm-up and Adam's betas around transformer_base: Tensor2Tensor's range of this name."""
-    # Rates are factors on the paper's formula here; there is no initializer_gain, and Adam reads no weight_decay.
-    rhp.set_float("learning_rate", 0.3, 3.0, scale=rhp.LOG_SCALE)
-    rhp.set_discrete("learning_rate_warmup_steps", [1000, 2000, 4000, 8000, 16000])
-    rhp.set_float("optimizer_adam_beta1", 0.85, 0.95)
-    rhp.set_float("optimizer_adam_beta2", 0.97, 0.99)
-
-
-@register_ranged_hparams
-def transformer_quickstart_range(rhp: RangedHParams) -> None:
-    """How transformer_quickstart learns: rate, warm-up, batch, dropout, smoothing; the network stays as it is."""
-    rhp.set_float("learning_rate", 0.001, 0.016, scale=rhp.LOG_SCALE)
-    rhp.set_discrete("learning_rate_warmup_steps", [25, 50, 100, 200])
-    rhp.set_discrete("batch_size", [1024, 2048])
-    rhp.set_discrete("layer_prepostprocess_dropout", [0.0, 0.05, 0.1])
-    rhp.set_discrete("label_smoothing", [0.0, 0.05, 0.1])
-    rhp.set_float("optimizer_adam_beta2", 0.95, 0.999)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t2t.hparams.field import UsedWhen, param
-from t2t.hparams.transformer import TransformerHParams, transformer_base
+from t2t.hparams.transformer import TransformerHParams
 from t2t.registry import register_hparams
 
 
@@ -38,7 +38,7 @@ def transformer_m2m() -> TransformerBartHParams:
 
 
 def _fine_tuned(**network: Any) -> TransformerBartHParams:
-    hparams = transformer_base().replace(
+    return TransformerBartHParams(
         hidden_size=1024,
         filter_size=4096,
         num_heads=16,
@@ -56,5 +56,5 @@ def _fine_tuned(**network: Any) -> TransformerBartHParams:
         beam_size=5,
         length_penalty="power",
         alpha=1.0,
+        **network,
     )
-    return TransformerBartHParams(**dict(hparams.items())).replace(**network)

@@ -60,5 +60,4 @@ def transformer_cmlm_base() -> TransformerCmlmHParams:
 @register_hparams
 def transformer_cmlm_multi30k_tiny() -> TransformerCmlmHParams:
     """For Multi30k, with the sizes and updates of transformer_multi30k_tiny."""
-    values = dict(transformer_multi30k_tiny().items())
-    return TransformerCmlmHParams(**values).override(f"decode_method={MASK_PREDICT}")
+    return TransformerCmlmHParams.of(transformer_multi30k_tiny()).override(f"decode_method={MASK_PREDICT}")

@@ -42,14 +42,10 @@ class TransformerMoeHParams(TransformerHParams):
 @register_hparams
 def transformer_moe() -> TransformerMoeHParams:
     """transformer_base with 16 experts in every second layer, of which each position uses two."""
-    return _with_experts(transformer_base())
+    return TransformerMoeHParams.of(transformer_base())
 
 
 @register_hparams
 def transformer_moe_tiny() -> TransformerMoeHParams:
     """transformer_tiny with 4 experts in every second layer, of which each position uses two."""
-    return _with_experts(transformer_tiny()).replace(num_experts=4)
-
-
-def _with_experts(hparams: TransformerHParams) -> TransformerMoeHParams:
-    return TransformerMoeHParams(**dict(hparams.items()))
+    return TransformerMoeHParams.of(transformer_tiny(), num_experts=4)

@@ -13,7 +13,7 @@ from t2t.registry import register_hparams
 
 _ONLY = {
     "positions": ("sinusoidal", "learned", "none"), "decoder_layer": ("self_attention",), "self_attention_window": (0,),
-    "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
+    "relative_keys": (0,), "num_encoder_layers": (0,), "target_space_embedding": (False,), "input_end": (True,),
 }  # fmt: skip
 """Values of the Transformer's hparams that are possible with one sequence and one stack, the default first."""
 
@@ -42,20 +42,16 @@ class TransformerPrependHParams(TransformerHParams):
 @register_hparams
 def transformer_prepend() -> TransformerPrependHParams:
     """transformer_base_v2 on inputs and targets as one sequence, each position seeing those before: 6 layers, d 512."""
-    return _prepended(transformer_base_v2())
+    return TransformerPrependHParams.of(transformer_base_v2())
 
 
 @register_hparams
 def transformer_prepend_multi30k_tiny() -> TransformerPrependHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 10 layers, d 128, d_ff 256, 4 heads, dropout 0.3."""
-    return _prepended(transformer_multi30k_tiny()).replace(num_hidden_layers=10, norm_position="pre")
+    return TransformerPrependHParams.of(transformer_multi30k_tiny(), num_hidden_layers=10, norm_position="pre")
 
 
 @register_hparams
 def transformer_prepend_tiny() -> TransformerPrependHParams:
     """For small data on two processor cores: transformer_quickstart in one stack of 4 layers, norms in front."""
-    return _prepended(transformer_quickstart()).replace(num_hidden_layers=4, norm_position="pre")
-
-
-def _prepended(hparams: TransformerHParams) -> TransformerPrependHParams:
-    return TransformerPrependHParams(**dict(hparams.items()))
+    return TransformerPrependHParams.of(transformer_quickstart(), num_hidden_layers=4, norm_position="pre")

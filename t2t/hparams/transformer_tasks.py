@@ -1,6 +1,6 @@
 """Sets of the Transformer for tasks besides translation: language models, images, clips, speech, classes, parsing."""
 
-from t2t.hparams.recipes import noam_rate
+from t2t.hparams.base import noam_rate
 from t2t.hparams.transformer import (
     TransformerHParams,
     transformer_base,

@@ -82,7 +82,7 @@ class UniversalTransformerHParams(TransformerHParams):
 @register_hparams
 def universal_transformer_small() -> UniversalTransformerHParams:
     """transformer_base_v3 with one layer in each stack, applied 6 times."""
-    return _universal(transformer_base_v3())
+    return UniversalTransformerHParams.of(transformer_base_v3())
 
 
 @register_hparams
@@ -128,17 +128,13 @@ def adaptive_universal_transformer_tiny() -> UniversalTransformerHParams:
 @register_hparams
 def universal_transformer_multi30k_tiny() -> UniversalTransformerHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: one layer, d 176, d_ff 704, applied 4 times."""
-    return _universal(transformer_multi30k_tiny()).replace(hidden_size=176, filter_size=704)
+    return UniversalTransformerHParams.of(transformer_multi30k_tiny(), hidden_size=176, filter_size=704)
 
 
 @register_hparams
 def adaptive_universal_transformer_multi30k_tiny() -> UniversalTransformerHParams:
     """universal_transformer_multi30k_tiny with adaptive computation time, at most 8 steps."""
     return _adaptive(universal_transformer_multi30k_tiny())
-
-
-def _universal(hparams: TransformerHParams) -> UniversalTransformerHParams:
-    return UniversalTransformerHParams(**dict(hparams.items()))
 
 
 def _adaptive(hparams: UniversalTransformerHParams) -> UniversalTransformerHParams:

@@ -165,8 +165,10 @@ class WordAligner:
             targets_BT = padded([outputs[i] for i in indices])
             with memory_errors(targets_BT, 1):
                 every = [_source_attention(model, inputs_BS, targets_BT) for model in self._models]
-            chosen_BTS = np.mean([_chosen_heads(layers, hparams) for layers in every], axis=0)
-            yield from zip(indices.tolist(), chosen_BTS, strict=True)
+            layer, head = hparams.alignment_layer, hparams.alignment_head
+            of_models = (layers[layer_index(layer, len(layers))] for layers in every)  # (B, H, T, S) each
+            chosen = [weights[:, head - 1] if head else weights.mean(axis=1) for weights in of_models]
+            yield from zip(indices.tolist(), np.mean(chosen, axis=0), strict=True)
 
 
 def _word_numbers(text: str | None, encoder: TextEncoder, ids: Row, join: Callable[[str], str]) -> np.ndarray:
@@ -188,25 +190,9 @@ def _check_texts(model: "SequenceModel | Ensemble", problem: Problem) -> None:
 
 def _source_attention(model: "SequenceModel", inputs: Any, targets: Any) -> list[np.ndarray]:
     """Returns the weights of each layer that attends to the inputs, (B, H, T, S), the lowest first."""
-    from keras import ops
+    from t2t.inference.attention import ENCODER_DECODER, layer_weights, recorded
 
-    from t2t.inference.attention import ENCODER_DECODER, layer_weights
-    from t2t.layers.mode import Record, in_mode
-
-    features = {INPUTS: ops.convert_to_tensor(inputs)}
-    if model.autoregressive:
-        features[TARGETS] = ops.convert_to_tensor(targets)
-    record: Record = {}
-    with in_mode(record=record):
-        model.body(features)
-    return list(layer_weights(record, ENCODER_DECODER).values())
-
-
-def _chosen_heads(layers: Sequence[np.ndarray], hparams: DecodeHParams) -> np.ndarray:
-    """Returns the weights of one head, or the mean of all heads of a layer, (B, T, S)."""
-    weights_BHTS = layers[layer_index(hparams.alignment_layer, len(layers))]
-    head = hparams.alignment_head
-    return weights_BHTS[:, head - 1] if head else weights_BHTS.mean(axis=1)
+    return list(layer_weights(recorded(model, inputs, targets), ENCODER_DECODER).values())
 
 
 def layer_index(layer: int, count: int) -> int:

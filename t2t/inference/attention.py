@@ -13,14 +13,15 @@ Legend: B batch, S source length, T target length, L layers, H heads, Q queries,
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
+from t2t.layers.masks import looks_at_source
 from t2t.layers.mode import Record, in_mode
-from t2t.layers.scores import looks_at_source
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
 from t2t.specs.constants import INPUTS, TARGETS
@@ -88,12 +89,7 @@ def attention_maps(
             "other weights",
             "choose a run of a Transformer",
         )
-    features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
-    if model.autoregressive:
-        features[TARGETS] = ops.convert_to_tensor(padded([target]))
-    record: Record = {}
-    with in_mode(record=record):
-        model.body(features)
+    record = recorded(model, padded([source]), padded([target]))
     if not record:
         raise NoAttentionError(
             f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at",
@@ -109,31 +105,37 @@ def attention_maps(
     return {kind: _map_of(weights, *labels[kind]) for kind, weights in by_kind.items() if weights}
 
 
+def recorded(model: SequenceModel, inputs: Any, targets: Any) -> Record:
+    """Returns what the layers record of one run on inputs and outputs, each of them only if the model reads it."""
+    features = {INPUTS: ops.convert_to_tensor(inputs)} if model.spec.inputs else {}
+    if model.autoregressive:
+        features[TARGETS] = ops.convert_to_tensor(targets)
+    record: Record = {}
+    with in_mode(record=record):
+        model.body(features)
+    return record
+
+
 def layer_weights(record: Record, kind: str) -> dict[str, np.ndarray]:
     """Returns the recorded weights of every layer with one kind of attention, (B, H, Q, K), by path of the layer."""
-    of_kind = {path: map(ops.convert_to_numpy, parts) for path, parts in record.items() if _kind(path) == kind}
-    # A recurrent decoder records one part for each position.
-    return {path: np.concatenate(list(parts), axis=2) for path, parts in of_kind.items()}
-
-
-def _kind(path: str) -> str:
-    """Returns the kind of attention of a layer from its path: `model/encoder/.../self_attention` and so on."""
-    if looks_at_source(path):
-        return ENCODER_DECODER
-    return ENCODER if "/encoder/" in path else DECODER
+    found = {}
+    for path, parts in record.items():  # such as model/encoder/.../self_attention
+        own = ENCODER_DECODER if looks_at_source(path) else ENCODER if "/encoder/" in path else DECODER
+        if own == kind:  # a recurrent decoder records one part for each position
+            found[path] = np.concatenate([ops.convert_to_numpy(part) for part in parts], axis=2)
+    return found
 
 
 def _map_of(weights: dict[str, np.ndarray], queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
-    most = max(weights_BHQK.shape[1] for weights_BHQK in weights.values())
-    weights_LHQK = np.stack([_with_heads(weights_BHQK[0], most) for weights_BHQK in weights.values()])
-    asked, looked_at = weights_LHQK.shape[2:]
-    return AttentionMap(_labels(queries, asked), _labels(keys, looked_at), tuple(weights), weights_LHQK)
-
-
-def _with_heads(weights_HQK: np.ndarray, most: int) -> np.ndarray:
-    """Returns (`most`, Q, K): the heads of a layer, filled up with their mean."""
-    mean_1QK = weights_HQK.mean(axis=0, keepdims=True)
-    return np.concatenate([weights_HQK, np.repeat(mean_1QK, most - len(weights_HQK), axis=0)])
+    """Returns the map of a kind; the heads of a layer with fewer than others are filled up with their mean."""
+    layers = [weights_BHQK[0] for weights_BHQK in weights.values()]
+    most, filled = max(map(len, layers)), []
+    for weights_HQK in layers:
+        mean_1QK = weights_HQK.mean(axis=0, keepdims=True)
+        filled.append(np.concatenate([weights_HQK, np.repeat(mean_1QK, most - len(weights_HQK), axis=0)]))
+    weights_LHQK = np.stack(filled)
+    count, of_keys = weights_LHQK.shape[2:]
+    return AttentionMap(_labels(queries, count), _labels(keys, of_keys), tuple(weights), weights_LHQK)
 
 
 def _labels(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:
@@ -159,19 +161,17 @@ def attention_rollout(maps: Mapping[str, AttentionMap]) -> dict[str, np.ndarray]
     if decoder is not None and _is_square(decoder):
         if cross is None:
             found[DECODER] = _self_rollout(decoder)
-        elif encoder is not None and _fits(decoder, cross, encoder):
+        elif (
+            encoder is not None  # each layer attends to the decoder, and to the positions of the encoder's output
+            and decoder.weights.shape[0] == cross.weights.shape[0]
+            and cross.weights.shape[2:] == (decoder.weights.shape[2], encoder.shape[-1])
+        ):
             found[DECODER], found[ENCODER_DECODER] = _decoder_rollout(decoder, cross, encoder[-1])
     return {kind: rolled_LQK[:, None] for kind, rolled_LQK in found.items()}
 
 
 def _is_square(seen: AttentionMap | None) -> bool:
     return seen is not None and seen.weights.shape[2] == seen.weights.shape[3]
-
-
-def _fits(decoder: AttentionMap, cross: AttentionMap, encoder: np.ndarray) -> bool:
-    """Returns whether each decoder layer attends to the decoder and to the positions of the encoder's output."""
-    same_layers = decoder.weights.shape[0] == cross.weights.shape[0]
-    return same_layers and cross.weights.shape[2:] == (decoder.weights.shape[2], encoder.shape[-1])
 
 
 def _self_rollout(seen: AttentionMap) -> np.ndarray:

@@ -18,7 +18,6 @@ from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.automata import Automaton
 from t2t.search.constraints import BatchConstraints, forbid_padding
 from t2t.search.coverage import covering, reorder_covered, start_coverage
 from t2t.search.methods import search_of
@@ -59,24 +58,34 @@ class SearchBatch(NamedTuple):
     state: SearchState
 
 
+class SearchRows(NamedTuple):
+    """What is asked of the outputs of rows."""
+
+    seeds: np.ndarray
+    """(rows,) int: the sampling seed of each, used with that of the settings."""
+    prefixes: Sequence[Sequence[int]] | None = None
+    """The ids that the output of each begins with, if the model has inputs; None for none."""
+    constraints: BatchConstraints | None = None
+    """On the output of each; None for none."""
+
+    @classmethod
+    def build(
+        cls, seeds: Any, prefixes: Sequence[Sequence[int]] | None, constraints: Constraints | None, vocab_size: int
+    ) -> Self:
+        """Returns them for the constraints of a request; raises as `BatchConstraints.build`."""
+        built = None if constraints is None else BatchConstraints.build(constraints, vocab_size, prefixes)
+        return cls(np.asarray(seeds), prefixes, built)
+
+    def select(self, indices: np.ndarray) -> "SearchRows":
+        """Returns what is asked of some of the rows."""
+        prefixes = None if self.prefixes is None else [self.prefixes[index] for index in indices]
+        constraints = None if self.constraints is None else self.constraints.select(indices)
+        return SearchRows(self.seeds[indices], prefixes, constraints)
+
+
 def prefix_of(state: SearchState) -> Any:
     """Returns the beginnings of outputs, (N, P), or None."""
     return None if isinstance(state.prefix, tuple) else state.prefix
-
-
-def automaton_of(state: SearchState) -> Automaton | None:
-    """Returns the automaton of what may be written, or None."""
-    return state.automaton or None
-
-
-def constraint_states(progress: Any) -> Any:
-    """Returns the automaton's state of each hypothesis of a progress, or () without an automaton."""
-    return progress[1].constraint
-
-
-def with_constraint_states(progress: Any, states: Any) -> Any:
-    """Returns the progress with these automaton states of its hypotheses."""
-    return progress._replace(**{progress._fields[1]: progress[1]._replace(constraint=states)})
 
 
 def select_from_batch(state: SearchState, chosen_J) -> SearchState:
@@ -152,10 +161,7 @@ class BatchSearch(ABC):
     def search(
         self,
         batches: Sequence[Batched],
-        seeds: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        constraints: BatchConstraints | None = None,
-        *,
+        asked: SearchRows,
         sizes: np.ndarray,
         max_ids: int,
     ) -> Iterator[list[BatchHypotheses]]:
@@ -166,9 +172,7 @@ class BatchSearch(ABC):
         Args:
             batches: (indices of rows, rows) pairs. Rows are (B, S) int32: sources, or output prefixes if the model has
                 no inputs; sources other than text are arrays as in `t2t.data.reading.batch_arrays`.
-            seeds: (rows,) int32, the sampling seed of each row, used with that of the settings.
-            prefixes: the ids that the output of each row begins with, if the model has inputs; None for none.
-            constraints: on the output of each row; None for none.
+            asked: of all rows.
             sizes: (rows,) int, size of each row in ids, see `t2t.inference.rows.row_sizes`.
             max_ids: maximum ids of a batch, padding included.
         """
@@ -187,19 +191,15 @@ class BatchSearch(ABC):
     def steps(
         self,
         ids: Sequence[int] | np.ndarray,
-        prefix: Sequence[int] = (),
+        asked: SearchRows,
         log_prob: float = 0.0,
-        sentence_seed: int = 0,
-        constraints: Constraints | None = None,
     ) -> Iterator[SearchState]:
         """Searches one sentence and yields the state after each step.
 
         Args:
             ids: its source, or the prefix of its output where the model has no inputs.
-            prefix: of its output, where the model has inputs.
-            log_prob: of the prefix; added to the log-probabilities of a beam, as the search counts a prefix as certain.
-            sentence_seed: sampling seed of the sentence, see `search`.
-            constraints: a list of one, on the output; None for none.
+            asked: of this row.
+            log_prob: of its prefix; added to the log-probabilities of a beam, as the search counts a prefix as certain.
         """
 
     @abstractmethod
@@ -295,7 +295,7 @@ class BatchSearch(ABC):
             numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=prefix_of(state),
-            automaton=automaton_of(state),
+            automaton=state.automaton or None,
         )
 
 

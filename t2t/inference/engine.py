@@ -73,6 +73,14 @@ class Engine(ABC):
     name: str
     """Identifies the engine and whatever else its outputs depend on, e.g. its version."""
 
+    def refusal(self, request: DecodeRequest) -> str:
+        """Returns why it cannot decode as requested; an empty text if it can."""
+        return ""
+
+    def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
+        """Returns why it cannot score; an empty text if it can."""
+        return ""
+
     @abstractmethod
     def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """Yields indices of rows with their hypotheses, in any order."""

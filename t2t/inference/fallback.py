@@ -4,27 +4,24 @@ Two questions are apart. Whether both compute the same network: the log-probabil
 equal up to rounding, also for random ids, long inputs and rows that are padded; another mask, activation or epsilon is
 seen there. Whether both search equally well: the fast engine's outputs are those of the model, or as probable but for a
 near tie. The model answers once; its answers are kept, so that later comparisons need only the fast engine.
-
-Legend: R inputs.
 """
 
 import dataclasses
+import functools
 import logging
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.ctranslate2.cache import Agreement, Answers, ConversionCache, Ids, Questions, Reference
 from t2t.inference.engine import BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 from t2t.search.settings import SearchSettings
 
 log = logging.getLogger("t2t")
-
-Ids = list[list[int]]
 
 NETWORK = "network"
 """Name of the comparison of given outputs, among those of kinds of searches."""
@@ -42,27 +39,6 @@ _LEAST_TIE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class Agreement:
-    """How the answers of two engines compare."""
-
-    rows: int
-    identical: int
-    """Inputs with the same output, id by id; of given outputs, all."""
-    near_ties: int
-    """Inputs with another output that is better, or worse by at most `NEAR_TIE`."""
-    difference: float
-    """Of log-probabilities of the same output, in nats per token: the largest of all outputs; of given outputs, the
-    square root of the mean square over all tokens."""
-
-    def __str__(self) -> str:
-        ties = f" and {self.near_ties} as good" if self.near_ties else ""
-        return (
-            f"{self.identical} of {self.rows} outputs are equal{ties}, log-probabilities differ by "
-            f"{self.difference:.1g} nats a token"
-        )
-
-
-@dataclasses.dataclass(frozen=True)
 class Demand:
     """The agreement required for using the fast engine."""
 
@@ -73,55 +49,6 @@ class Demand:
     def holds(self, found: Agreement) -> bool:
         """Returns whether answers agree well enough; False for a difference of NaN."""
         return found.identical + found.near_ties >= self.share * found.rows and found.difference <= self.difference
-
-
-@dataclasses.dataclass(frozen=True)
-class Answers:
-    """The model's best output for each input: its ids, score and log-probability, R of each."""
-
-    ids: Ids
-    scores: list[float]
-    log_probs: list[float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Questions:
-    """Inputs, as the model reads them, and given outputs."""
-
-    search_rows: Ids
-    score_rows: Ids
-    targets: Ids
-    """As many as `score_rows`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Reference:
-    """What a model answers."""
-
-    longest_sequence: int | None
-    """See `t2t.models.base.SequenceModel.longest_sequence`."""
-    questions: Questions
-    log_probs: list[list[float]]
-    """Of each token of each of `targets`."""
-    searches: dict[str, Answers] = dataclasses.field(default_factory=dict)
-    """By kind of search, see `kind_of_search`."""
-
-
-class Verdicts(Protocol):
-    """Keeps what the model has answered, and how the fast engine compares."""
-
-    @property
-    def reference(self) -> Reference | None:
-        """The model's answers so far."""
-
-    def keep_reference(self, reference: Reference) -> None:
-        """Stores the model's answers."""
-
-    def get(self, what: str) -> Agreement | None:
-        """Returns the result of a comparison, or None."""
-
-    def set(self, what: str, found: Agreement) -> None:
-        """Stores the result of a comparison."""
 
 
 class Judge:
@@ -139,18 +66,22 @@ class Judge:
     def __init__(
         self,
         demand: Demand,
-        verdicts: Verdicts,
+        verdicts: ConversionCache,
         ask: Callable[[], Questions],
         hparams: DecodeHParams,
         longest_sequence: int | None = None,
         start: Sequence[int] = (),
     ):
         self._demand, self._verdicts, self._ask, self._start = demand, verdicts, ask, tuple(start)
-        self._hparams = dataclasses.replace(hparams, shortlist=False, extra_length=EXTRA_LENGTH)
-        self._longest_sequence = longest_sequence
+        self._of_run, self._longest_sequence = hparams, longest_sequence
         self._found: dict[str, Agreement] = {}
         self._known: Reference | None = None
         self._comparing = threading.RLock()
+
+    @functools.cached_property
+    def _hparams(self) -> DecodeHParams:
+        """Of comparisons."""
+        return dataclasses.replace(self._of_run, shortlist=False, extra_length=EXTRA_LENGTH)
 
     def disagreement(self, fast: Engine, full: Callable[[], Engine], settings: SearchSettings | None = None) -> str:
         """Returns how the engines differ, in scores of given outputs and, with `settings`, in that search.
@@ -263,18 +194,6 @@ def _best(batches: Iterator[BatchHypotheses]) -> Answers:
     return Answers(list(ids), list(scores), list(log_probs))
 
 
-class PartialEngine(Engine):
-    """An engine that supports only some requests."""
-
-    @abstractmethod
-    def refusal(self, request: DecodeRequest) -> str:
-        """Returns why it cannot decode as requested; an empty text if it can."""
-
-    @abstractmethod
-    def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
-        """Returns why it cannot score; an empty text if it can."""
-
-
 class FallbackEngine(Engine):
     """Uses `fast` for the requests that it supports, else `full`, and logs each reason once.
 
@@ -284,19 +203,17 @@ class FallbackEngine(Engine):
         judge: decides whether `fast` answers as `full`; None to use it unchecked.
     """
 
-    def __init__(self, fast: PartialEngine, full: Callable[[], Engine], judge: Judge | None = None):
+    def __init__(self, fast: Engine, full: Callable[[], Engine], judge: Judge | None = None):
         self._fast, self._full, self._judge = fast, full, judge
         self._notified: set[str] = set()
         self.name = fast.name
 
     def refusal(self, request: DecodeRequest) -> str:
         """Returns why `full` decodes instead, whatever a comparison says; an empty text if `fast` may."""
-        return self._fast.refusal(request) or self._unchecked(request.settings)
-
-    def _unchecked(self, settings: SearchSettings) -> str:
-        if self._judge is None or settings.only_best or not settings.uses_beam_search:
-            return ""
-        return "it finds other outputs below the best"
+        if refusal := self._fast.refusal(request):
+            return refusal
+        is_list = not request.settings.only_best and request.settings.uses_beam_search
+        return "it finds other outputs below the best" if self._judge and is_list else ""
 
     def decode(self, request: DecodeRequest) -> Iterator[BatchHypotheses]:
         """See the base class."""

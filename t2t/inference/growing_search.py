@@ -23,15 +23,14 @@ from t2t.inference.batch_search import (
     NUMBER_DTYPES,
     BatchSearch,
     SearchBatch,
+    SearchRows,
     SearchState,
     concat_batches,
-    constraint_states,
     number_arrays,
     prefix_of,
     select_from_batch,
-    with_constraint_states,
 )
-from t2t.inference.engine import BatchHypotheses, Constraints
+from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched, padded
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
@@ -93,8 +92,7 @@ class _Programs(NamedTuple):
 class GrowingSearch(BatchSearch):
     """Searches by a function of unknown sizes.
 
-    So no batch waits for a compiler, caches grow with the outputs, and
-    finished sentences leave the batch.
+    So no batch waits for a compiler, caches grow with the outputs, and finished sentences leave the batch.
     """
 
     def __init__(
@@ -109,40 +107,21 @@ class GrowingSearch(BatchSearch):
         self._tracing = threading.Lock()
 
     def search(
-        self,
-        batches: Sequence[Batched],
-        seeds: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        constraints: BatchConstraints | None = None,
-        *,
-        sizes: np.ndarray,
-        max_ids: int,
+        self, batches: Sequence[Batched], asked: SearchRows, sizes: np.ndarray, max_ids: int
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
-        return BatchQueue(self, sizes, max_ids).run(batches, seeds, prefixes, constraints)
+        return BatchQueue(self, sizes, max_ids).run(batches, asked)
 
-    def start(
-        self,
-        indices_B: np.ndarray,
-        ids_BS: np.ndarray,
-        seeds_B: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        constraints: BatchConstraints | None = None,
-    ) -> SearchBatch:
+    def start(self, indices_B: np.ndarray, ids_BS: np.ndarray, asked: SearchRows) -> SearchBatch:
         """Returns a batch in its initial state.
 
         Args:
             indices_B: (B,) int, indices of the sentences.
             ids_BS: (B, S) int32, sources, or output prefixes if the model has no inputs; sources other than text are
                 arrays as in `t2t.data.reading.batch_arrays`.
-            seeds_B: (B,) int32, sampling seed of each sentence.
-            prefixes: B lists of ids that outputs begin with, if the model has inputs; None for none.
-            constraints: on the outputs of B sentences; None for none.
+            asked: of the sentences.
         """
-        state = self._start_state(ids_BS, seeds_B)
-        if prefixes is not None:
-            state = self._begin_with_ids(state, prefixes)
-        return SearchBatch(indices_B, 0, state if constraints is None else self.constrain(state, constraints))
+        return SearchBatch(indices_B, 0, self._begun(self._start_state(ids_BS, asked.seeds), asked))
 
     def advance(self, batch: SearchBatch) -> tuple[list[BatchHypotheses], SearchBatch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
@@ -170,23 +149,12 @@ class GrowingSearch(BatchSearch):
             if reached_tokens:
                 return found, SearchBatch(indices, tokens, state)
 
-    def steps(
-        self,
-        ids: Sequence[int] | np.ndarray,
-        prefix: Sequence[int] = (),
-        log_prob: float = 0.0,
-        sentence_seed: int = 0,
-        constraints: Constraints | None = None,
-    ) -> Iterator[SearchState]:
+    def steps(self, ids: Sequence[int] | np.ndarray, asked: SearchRows, log_prob: float = 0.0) -> Iterator[SearchState]:
         """See the base class."""
-        state = self._start_state(np.array([ids], np.int32), np.array([sentence_seed]))
+        state = self._start_state(np.array([ids], np.int32), asked.seeds)
         if log_prob:
             state = self._begin_at(state, log_prob)
-        if len(prefix):
-            state = self._begin_with_ids(state, [prefix])
-        if constraints is not None:
-            built = BatchConstraints.build(constraints, self._vocab_size, [prefix])
-            state = self.constrain(state, built)
+        state = self._begun(state, asked)
         for room in itertools.count(1):
             state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0))
             yield state
@@ -197,10 +165,13 @@ class GrowingSearch(BatchSearch):
         """See the base class."""
         return SearchResult(*map(np.asarray, self._programs_of(state).result(state)))
 
-    def _begin_with_ids(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
-        lengths_B = ops.convert_to_tensor(np.array([len(ids) for ids in prefixes], np.int32))
-        prefix_BP = ops.convert_to_tensor(padded(prefixes))
-        return self._begin_with(state, prefix_BP, lengths_B, lengths_B - self._code_length)
+    def _begun(self, state: SearchState, asked: SearchRows) -> SearchState:
+        """Returns an initial state of outputs with the prefixes and constraints that are asked of them."""
+        if asked.prefixes is not None:
+            lengths_B = ops.convert_to_tensor(np.array([len(ids) for ids in asked.prefixes], np.int32))
+            prefix_BP = ops.convert_to_tensor(padded(asked.prefixes))
+            state = self._begin_with(state, prefix_BP, lengths_B, lengths_B - self._code_length)
+        return state if asked.constraints is None else self.constrain(state, asked.constraints)
 
     def _programs_of(self, state: SearchState) -> _Programs:
         """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
@@ -273,14 +244,15 @@ def signature_like(state: SearchState, plain: SearchState) -> SearchState:
     `plain` is that of states without prefixes and constraints.
     """
     prefix = () if prefix_of(state) is None else KerasTensor([None, None], "int32")
-    states = keras.tree.map_structure(unknown_sizes, constraint_states(state.progress))
-    tables = keras.tree.map_structure(_of_any_size, state.automaton)
-    progress = with_constraint_states(plain.progress, states)
+    # The second field of a progress has its hypotheses, with the state of the automaton of each.
+    states = keras.tree.map_structure(unknown_sizes, state.progress[1].constraint)
+    tables = keras.tree.map_structure(
+        lambda table: KerasTensor([None] * len(table.shape), keras.utils.standardize_dtype(table.dtype)),
+        state.automaton,
+    )
+    name, hypotheses = plain.progress._fields[1], plain.progress[1]._replace(constraint=states)
+    progress = plain.progress._replace(**{name: hypotheses})
     return plain._replace(prefix=prefix, automaton=tables, progress=progress)
-
-
-def _of_any_size(table: Any) -> KerasTensor:
-    return KerasTensor([None] * len(table.shape), keras.utils.standardize_dtype(table.dtype))
 
 
 class BatchQueue:
@@ -307,25 +279,10 @@ class BatchQueue:
         self._unfinished: dict[int, list[SearchBatch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
 
-    def run(
-        self,
-        batches: Sequence[Batched],
-        seeds: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        constraints: BatchConstraints | None = None,
-    ) -> Iterator[list[BatchHypotheses]]:
-        """Yields, after each advance of a batch, indices of rows with their hypotheses, as they finish.
-
-        Args:
-            batches: (indices of rows, rows) pairs.
-            seeds: sampling seed of each row.
-            prefixes: the ids that the output of each row begins with; None for none.
-            constraints: on the output of each row; None for none.
-        """
+    def run(self, batches: Sequence[Batched], asked: SearchRows) -> Iterator[list[BatchHypotheses]]:
+        """Yields, after each advance of a batch, indices of rows with their hypotheses, as they finish."""
         for indices, rows in batches:
-            own = None if prefixes is None else [prefixes[index] for index in indices]
-            limited = None if constraints is None else constraints.select(indices)
-            yield self._advance(self._search.start(indices, rows, seeds[indices], own, limited))
+            yield self._advance(self._search.start(indices, rows, asked.select(indices)))
             yield from self._advance_ready()
         while self._unfinished:
             self._ready.append(self._unfinished.pop(min(self._unfinished)))

@@ -16,14 +16,13 @@ from t2t.backends.base import CompiledFunction, inputs_signature
 from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, SearchRows
 from t2t.inference.engine import MOST_SEARCHES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.non_autoregressive import BatchAnswer, BatchMaskPredict
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, positions_in, row_sizes
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
-from t2t.search.constraints import BatchConstraints
 from t2t.search.settings import SearchSettings
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -71,7 +70,6 @@ class ModelEngine(Engine):
         self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
         self._lock, self._building = threading.Lock(), threading.Lock()
         self._jobs = Jobs(model, sharing)
-        self._scorer = Scorer(model, self._jobs)
 
     @property
     def devices(self) -> list[str]:
@@ -90,7 +88,31 @@ class ModelEngine(Engine):
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """See the base class."""
-        return self._scorer(sources, targets, hparams)
+        has_inputs = self._model.spec.inputs is not None
+        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
+        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
+        log_probs = self._log_probs
+
+        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+            indices, _ = batch
+            features = {TARGETS: padded([targets[i] for i in indices])}
+            if has_inputs:
+                features[INPUTS] = padded([sources[i] for i in indices])
+            with memory_errors(features[TARGETS], 1):
+                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
+            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
+
+        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))
+
+    @functools.cached_property
+    def _log_probs(self) -> CompiledFunction:
+        """Returns the log-probabilities of the tokens of targets, given their inputs if the model has any."""
+        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
+        if self._model.spec.inputs is not None:
+            signature[INPUTS] = inputs_signature(self._model)
+        return backend().compile(
+            lambda features: self._model.score_targets(features).log_probs, [signature], self._model
+        )
 
     @functools.cached_property
     def shortlist(self) -> Shortlist:
@@ -118,7 +140,10 @@ class ModelEngine(Engine):
         if search is None:
             with self._building:  # nobody waits for it whose search exists
                 search = self._kept(key) or build_search(self._model, settings, extra_length, shortlist)
-                self._keep(key, search)
+                with self._lock:
+                    self._searches[key] = search
+                    if len(self._searches) > MOST_SEARCHES:
+                        self._searches.popitem(last=False)
         if isinstance(search, BatchSearch):
             return search.with_settings(settings, extra_length, code_length)
         return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
@@ -128,12 +153,6 @@ class ModelEngine(Engine):
             if search := self._searches.get(key):
                 self._searches.move_to_end(key)
             return search
-
-    def _keep(self, key: tuple[SearchSettings, bool], search: AnyBatchSearch) -> None:
-        with self._lock:
-            self._searches[key] = search
-            if len(self._searches) > MOST_SEARCHES:
-                self._searches.popitem(last=False)
 
     def _decode(self, request: DecodeRequest, is_warm_up: bool = False) -> Iterator[BatchHypotheses]:
         """See `decode`; if `is_warm_up`, decodes only the largest batches, as many as run in parallel."""
@@ -145,51 +164,13 @@ class ModelEngine(Engine):
         if is_warm_up:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist, request.code_length)
-        constraints = None
-        if request.constraints is not None:
-            vocab_size = self._model.spec.targets.vocab_size
-            constraints = BatchConstraints.build(request.constraints, vocab_size, request.prefixes)
+        vocab_size = self._model.spec.targets.vocab_size
+        asked = SearchRows.build(request.seeds, request.prefixes, request.constraints, vocab_size)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):
-                return search.search(queue, request.seeds, request.prefixes, constraints, sizes=sizes, max_ids=most)
+                return search.search(queue, asked, sizes, most)
             return ([(indices, search(batch))] for indices, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))
-
-
-class Scorer:
-    """Scores targets given their sources, or by themselves if the model has no inputs."""
-
-    def __init__(self, model: SequenceModel, jobs: Jobs):
-        self._model, self._jobs = model, jobs
-
-    @functools.cached_property
-    def _log_probs(self) -> CompiledFunction:
-        signature = {TARGETS: keras.KerasTensor([None, None], "int32")}
-        if self._model.spec.inputs is not None:
-            signature[INPUTS] = inputs_signature(self._model)
-        return backend().compile(
-            lambda features: self._model.score_targets(features).log_probs, [signature], self._model
-        )
-
-    def __call__(
-        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """Yields indices of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
-        has_inputs = self._model.spec.inputs is not None
-        # Only lengths cut the batches: an array of inputs and the ids of a target cannot be padded together.
-        rows = [range(max(map(len, pair))) for pair in zip(sources, targets, strict=True)]
-        log_probs = self._log_probs
-
-        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-            indices, _ = batch
-            features = {TARGETS: padded([targets[i] for i in indices])}
-            if has_inputs:
-                features[INPUTS] = padded([sources[i] for i in indices])
-            with memory_errors(features[TARGETS], 1):
-                log_probs_BT = keras.ops.convert_to_numpy(log_probs(features))
-            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
-
-        yield from self._jobs.run(score, batches_of(rows, row_sizes(rows), hparams.decode_batch_size))

@@ -15,8 +15,8 @@ from t2t.backends.choice import backend
 from t2t.backends.jax.functions import Program
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.data.reading.batching import pad_to
-from t2t.inference.batch_search import BatchSearch, SearchState, number_arrays, select_from_batch
-from t2t.inference.engine import BatchHypotheses, Constraints
+from t2t.inference.batch_search import BatchSearch, SearchRows, SearchState, number_arrays, select_from_batch
+from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
@@ -52,20 +52,11 @@ class PaddedSearch(BatchSearch):
         self._result = Program(model, lambda state: self._search_of(state).result(state.progress), "its result")
 
     def search(
-        self,
-        batches: Sequence[Batched],
-        seeds: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        constraints: BatchConstraints | None = None,
-        *,
-        sizes: np.ndarray,
-        max_ids: int,
+        self, batches: Sequence[Batched], asked: SearchRows, sizes: np.ndarray, max_ids: int
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
         for indices, rows in batches:
-            own = None if prefixes is None else [prefixes[index] for index in indices]
-            limited = None if constraints is None else constraints.select(indices)
-            for chosen, found in self._search_rows(rows, seeds[indices], own, limited):
+            for chosen, found in self._search_rows(rows, asked.select(indices)):
                 yield [(indices[chosen], found)]
 
     def search_batch(
@@ -74,23 +65,14 @@ class PaddedSearch(BatchSearch):
         """See the base class."""
         ids_BS = np.asarray(ids_BS)
         prefixes = [prefix] * len(ids_BS) if len(prefix) else None
-        state, token_ids, room = self._started(ids_BS, np.asarray(seeds_B), prefixes, constraints, len(prefix))
+        asked = SearchRows(np.asarray(seeds_B), prefixes, constraints)
+        state, token_ids, room = self._started(ids_BS, asked, len(prefix))
         state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
         return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 
-    def steps(
-        self,
-        ids: Sequence[int] | np.ndarray,
-        prefix: Sequence[int] = (),
-        log_prob: float = 0.0,
-        sentence_seed: int = 0,
-        constraints: Constraints | None = None,
-    ) -> Iterator[SearchState]:
+    def steps(self, ids: Sequence[int] | np.ndarray, asked: SearchRows, log_prob: float = 0.0) -> Iterator[SearchState]:
         """See the base class."""
-        built = None if constraints is None else BatchConstraints.build(constraints, self._vocab_size, [prefix])
-        prefixes = [prefix] if len(prefix) else None
-        seeds_B = np.array([sentence_seed])
-        state, token_ids, _ = self._started(padded([ids]), seeds_B, prefixes, built, self._code_length)
+        state, token_ids, _ = self._started(padded([ids]), asked, self._code_length)
         if log_prob:
             state = self._begin_at(state, log_prob)
         for room in itertools.count(1):
@@ -103,15 +85,9 @@ class PaddedSearch(BatchSearch):
         """See the base class."""
         return SearchResult(*map(np.asarray, self._result(state)))
 
-    def _search_rows(
-        self,
-        rows: np.ndarray,
-        seeds_B: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None,
-        constraints: BatchConstraints | None,
-    ) -> Iterator[BatchHypotheses]:
+    def _search_rows(self, rows: np.ndarray, asked: SearchRows) -> Iterator[BatchHypotheses]:
         """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
-        state, token_ids, room = self._started(rows, seeds_B, prefixes, constraints, self._code_length)
+        state, token_ids, room = self._started(rows, asked, self._code_length)
         indices_B = np.arange(len(state.limits))
         while True:
             fewer = len(indices_B) // SHRINKS_TO if self._shrinks and len(indices_B) > SMALLEST else 0
@@ -127,15 +103,9 @@ class PaddedSearch(BatchSearch):
             state = self._select(state, np.flatnonzero(is_kept_B).astype(np.int32))
             indices_B = indices_B[is_kept_B]
 
-    def _started(
-        self,
-        rows: np.ndarray,
-        seeds_B: np.ndarray,
-        prefixes: Sequence[Sequence[int]] | None,
-        constraints: BatchConstraints | None,
-        code_length: int,
-    ) -> tuple[SearchState, Any, int]:
+    def _started(self, rows: np.ndarray, asked: SearchRows, code_length: int) -> tuple[SearchState, Any, int]:
         """Returns the initial state of a padded batch, the ids that may be written (None for all), and T."""
+        seeds_B, prefixes, constraints = asked
         count, size = len(rows), padded_rows(len(rows))
         is_sequence = rows.ndim > len((self._model.spec.inputs or self._model.spec.targets).shape) + 1
         lengths = [padded_length(rows.shape[1])] if is_sequence else []

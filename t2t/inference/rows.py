@@ -205,13 +205,6 @@ def check_ids(model: ModelFacts, ids: Sequence[int], what: str) -> None:
         )
 
 
-def check_targets(model: ModelFacts, targets: Sequence[Sequence[int]]) -> None:
-    """Raises UserError unless outputs hold ids that `check_ids` accepts; those that are no tokens are not checked."""
-    if model.spec.targets.kind == FeatureKind.TOKENS:
-        for number, ids in enumerate(targets):
-            check_ids(model, ids, f"targets[{number}]: an output")
-
-
 def check_inputs(model: ModelFacts, sentences: Sequence[Row], name: str) -> None:
     """Raises UserError if an input holds padding or an id that its vocabulary lacks; arrays are not checked.
 
@@ -234,20 +227,6 @@ def check_takes_prefixes(model: ModelFacts) -> None:
     if model.spec.inputs is None or not model.autoregressive:
         why = "continues its inputs" if model.spec.inputs is None else "answers at once"
         raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}", "leave them out")
-
-
-def check_prefixes(model: ModelFacts, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
-    """Checks the prefixes of `count` inputs.
-
-    Raises:
-        ArgumentError: fewer or more prefixes than inputs.
-        UserError: see `check_takes_prefixes` and `check_prefix`.
-    """
-    check_takes_prefixes(model)
-    if len(prefixes) != count:
-        raise ArgumentError(f"{len(prefixes)} prefixes for {count} inputs", "give one for each, an empty one for none")
-    for prefix in prefixes:
-        check_prefix(model, hparams, prefix)
 
 
 def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
@@ -287,14 +266,6 @@ def check_rows(rows: Any, name: str) -> None:
             raise ArgumentError(
                 f"{name}[{index}]={row!r:.60}: it is of type {type(row).__name__}", "give a list of ids"
             )
-
-
-def check_row_pairs(sources: Any, targets: Any) -> None:
-    """Raises ArgumentError unless there are as many rows of sources as of targets; see `check_rows`."""
-    check_rows(sources, "sources")
-    check_rows(targets, "targets")
-    if len(sources) != len(targets):
-        raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets", "give as many of both")
 
 
 def _as_list(values: Any, name: str, wanted: str) -> list[Any]:

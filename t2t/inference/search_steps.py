@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, SearchRows
 from t2t.inference.hypothesis import Hypothesis, blank_output, read_hypotheses
 from t2t.inference.model_engine import ModelEngine
 from t2t.inference.output_constraints import OutputTerms, constraints_of
@@ -64,7 +64,8 @@ def beam_tree(
     start = _start(translator, source, prefix)
     costs = [0.0]  # log-probability of the first 0, 1, ... forced ids that are not free
     if forced := start.written[start.free :]:
-        costs = _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
+        log_probs_TV = _log_probs(translator, start.row, start.written)[start.free :]
+        costs += np.cumsum(log_probs_TV[np.arange(len(forced)), np.array(forced, int)]).tolist()
     settings, hparams = translator.settings(1, **changes)
     if not translator.model.autoregressive or not settings.uses_beam_search:
         raise UserError(
@@ -78,7 +79,9 @@ def beam_tree(
     assert isinstance(search, BatchSearch), "a model that writes searches"
     kept_to = (translator.problem, translator.facts, settings, hparams)
     constraints = constraints_of(*kept_to, [start.row], [source], [start.prefix], [terms])
-    steps = search.steps(start.row, start.prefix, costs[-1], constraints=constraints)
+    vocab_size = translator.facts.spec.targets.vocab_size
+    asked = SearchRows.build([0], [start.prefix] if start.prefix else None, constraints, vocab_size)
+    steps = search.steps(start.row, asked, costs[-1])
     for step, state in enumerate(steps, start=1):
         progress = state.progress
         finished = dict(_finished(progress))
@@ -167,11 +170,6 @@ def _log_probs(translator: Translator, row: Row, ids: Sequence[int]) -> np.ndarr
         features[INPUTS] = ops.convert_to_tensor(padded([row]))
     logits_TV = ops.convert_to_numpy(translator.model(features))[0].astype(np.float64)
     return logits_TV - np.logaddexp.reduce(logits_TV, axis=-1, keepdims=True)
-
-
-def _summed(log_probs_TV: np.ndarray, ids: Sequence[int]) -> list[float]:
-    """Returns the log-probability of the first 0, 1, ... T ids."""
-    return [0.0, *np.cumsum(log_probs_TV[np.arange(len(ids)), np.array(ids, int)]).tolist()]
 
 
 def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start:
@@ -270,29 +268,23 @@ def partial_outputs(
     assert isinstance(search, BatchSearch), "has_partial_outputs"
     translator.check_min_length(request)
     encoder, (row,) = translator.problem.encoders[TARGETS], request.rows
-    (begun,) = request.prefixes or [()]
+    vocab_size = translator.facts.spec.targets.vocab_size
+    asked = SearchRows.build([sentence_seed], request.prefixes, request.constraints, vocab_size)
     given_text = "" if translator.has_inputs else encoder.decode(row)
     with memory_errors(padded([row]), settings.rows_per_sentence):
-        for state in search.steps(row, begun, sentence_seed=sentence_seed, constraints=request.constraints):
+        for state in search.steps(row, asked):
             rows = _certain_ids(state.progress)
             texts = [encoder.certain_text(ids) for ids in rows]
             stopped = [any(stop in text.removeprefix(given_text) for stop in stops) for text in texts]
-            if any(stopped) and all(map(_is_enough, stopped, rows)):
+            if any(stopped) and all(is_stopped or EOS_ID in ids for is_stopped, ids in zip(stopped, rows, strict=True)):
                 copies = n_best // len(rows)  # a beam has one row, with which all its outputs begin
-                yield PartialOutputs(texts * copies, [*map(_unscored, texts, rows)] * copies)
+                unscored = [Hypothesis(one, tuple(ids), math.nan, None) for one, ids in zip(texts, rows, strict=True)]
+                yield PartialOutputs(texts * copies, unscored * copies)
                 return
             # After every step, even without new text, so that the consumer can stop the search.
             yield PartialOutputs(texts, None)
     hypotheses = read_hypotheses(translator.problem, translator.facts, search.result(state), 0, n_best, ids, text)
     yield PartialOutputs([one.text for one in hypotheses], hypotheses)
-
-
-def _is_enough(is_stopped: bool, ids: Sequence[int]) -> bool:
-    return is_stopped or EOS_ID in ids
-
-
-def _unscored(text: str, ids: Sequence[int]) -> Hypothesis:
-    return Hypothesis(text, tuple(ids), score=math.nan, log_prob=None)
 
 
 def _certain_ids(progress: Any) -> list[list[int]]:

@@ -1,5 +1,9 @@
 """Decoding, scoring and aligning with a model and its vocabularies: texts in, hypotheses out.
 
+A text becomes a translation floor by floor, and comes back the same way: `translate` takes it; `encode` makes it ids;
+`request` checks them and makes a `DecodeRequest`, without blank inputs; an engine (`t2t.inference.engine`) searches in
+batches; `t2t.search` chooses token by token. `read_hypotheses` makes texts of the ids found.
+
 The methods whose names end in `_ids` take and return ids instead of texts.
 """
 
@@ -31,11 +35,8 @@ from t2t.inference.rows import (
     check_inputs,
     check_lengths,
     check_prefix,
-    check_prefixes,
-    check_row_pairs,
     check_rows,
     check_takes_prefixes,
-    check_targets,
     cut_rows,
     describe_max_ids,
     max_answers,
@@ -48,6 +49,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings, check_whole_number, search_settings
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
+from t2t.text.encoder import LanguageMarks
 from t2t.text.words import single_spaced
 
 if TYPE_CHECKING:
@@ -101,9 +103,13 @@ class Translator:
         self.facts: ModelFacts = model
         """What is known about the model without building it."""
         self.has_inputs = model.spec.inputs is not None
+        self.reads_text = reads_ids(model)
+        """Whether it reads text: as inputs, or as prefixes of outputs."""
         self._model, self._sharing = model, sharing
         if engine is not None:
             self.engine = engine
+
+    # === The model and the engine that runs it ===
 
     @property
     def model(self) -> "SequenceModel":
@@ -135,10 +141,10 @@ class Translator:
         """Whether the model was given built; otherwise it is built only for what another engine cannot do."""
         return not isinstance(self._model, LazyModel)
 
-    @property
-    def reads_text(self) -> bool:
-        """Whether it reads text: as inputs, or as prefixes of outputs."""
-        return reads_ids(self.facts)
+    @functools.cached_property
+    def _marks(self) -> LanguageMarks:
+        """The ids that stand for languages in inputs and outputs."""
+        return self.problem.languages.marks()
 
     @property
     def rewrites_text(self) -> bool:
@@ -149,7 +155,7 @@ class Translator:
     @property
     def longest_input(self) -> int:
         """Maximum ids of an input, without end of sequence and the language code behind it; longer ones are cut."""
-        return self.longest_target - len(self.problem.languages.marks().input_end)
+        return self.longest_target - len(self._marks.input_end)
 
     @property
     def longest_target(self) -> int:
@@ -169,8 +175,8 @@ class Translator:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
-        if any(marks := self.problem.languages.marks()):
-            digest.update(f"\0marks {[list(ids) for ids in marks]}".encode())
+        if any(self._marks):
+            digest.update(f"\0marks {[list(ids) for ids in self._marks]}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.model_engine.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
@@ -188,12 +194,17 @@ class Translator:
             for variable in sorted(self._model.variables, key=lambda v: v.path):
                 yield variable.path, np.asarray(variable)
 
+    # === Texts to ids ===
+
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
 
         They begin with a language's tag or code where the problem has one there.
         """
-        texts = as_texts(texts)
+        return self._encode(as_texts(texts))
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        """Does as `encode`, for texts from `as_texts`."""
         if self.has_inputs and feature_of(self.problem, INPUTS).single_spaces:
             texts = [single_spaced(text) for text in texts]
         if not self.reads_text:
@@ -203,7 +214,7 @@ class Translator:
                 "give a file of their paths to t2t-decoder --decode_from_file, or arrays to translate_ids",
             )
         rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
-        start = self.problem.languages.marks().input_start
+        start = self._marks.input_start
         return [[*start, *row] for row in rows] if start else rows
 
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
@@ -230,7 +241,7 @@ class Translator:
         """
         self._check_scores()
         read = self.read_targets(texts, sources, name_of)
-        rows, start = self.problem.encoders[TARGETS].encode_batch(read), self._output_start
+        rows, start = self.problem.encoders[TARGETS].encode_batch(read), self._marks.output_start
         return [[*start, *row] for row in rows] if start else rows
 
     def read_targets(
@@ -248,7 +259,7 @@ class Translator:
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:
         """Returns inputs (ids as from `encode`, or arrays) as the model reads them, see `cut_rows`."""
-        return cut_rows(self.facts, sentences, hparams or self.hparams, self.problem.languages.marks().input_end)
+        return cut_rows(self.facts, sentences, hparams or self.hparams, self._marks.input_end)
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, and the model is not run."""
@@ -259,15 +270,12 @@ class Translator:
 
         No code is added for models that are not autoregressive.
         """
-        start = self._output_start
+        start = self._marks.output_start
         if not start or not self.facts.autoregressive:
             return prefixes
         return [[*start, *prefix] for prefix in ([()] * count if prefixes is None else prefixes)]
 
-    @property
-    def _output_start(self) -> tuple[int, ...]:
-        """Ids that each output begins with."""
-        return self.problem.languages.marks().output_start
+    # === Decoding ===
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
         """Returns the search settings and decode hparams of a call with these arguments.
@@ -330,7 +338,7 @@ class Translator:
         texts = as_texts(texts)
         given = None if prefixes is None else self.encode_prefixes(prefixes)
         return self.translate_ids(
-            self.encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
+            self._encode(texts), n_best, sources=texts, prefixes=given, constraints=constraints, **changes
         )
 
     def translate_ids(
@@ -407,10 +415,13 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
         check_inputs(self.facts, sentences, "sentences")
-        if seeds is not None and len(seeds) != len(sentences):
-            raise ArgumentError(f"{len(seeds)} seeds for {len(sentences)} inputs", "give one for each")
+        for name, given in (("seeds", seeds), ("prefixes", prefixes)):
+            if given is not None and len(given) != len(sentences):
+                raise ArgumentError(f"{len(given)} {name} for {len(sentences)} inputs", "give one for each")
         if prefixes is not None:
-            check_prefixes(self.facts, hparams, prefixes, len(sentences))
+            check_takes_prefixes(self.facts)
+            for prefix in prefixes:
+                check_prefix(self.facts, hparams, prefix)
         terms = None if constraints is None else read_all_terms(constraints, len(sentences))
         numbers = np.arange(len(sentences)) if seeds is None else np.asarray(seeds)
         asked = self._not_blank(sentences, sources)
@@ -424,7 +435,7 @@ class Translator:
             settings=dataclasses.replace(settings, scored=scored),
             hparams=hparams,
             prefixes=prefixes,
-            code_length=len(self._output_start),
+            code_length=len(self._marks.output_start),
             constraints=constraints_of(
                 self.problem, self.facts, settings, hparams, sentences, sources, prefixes, terms
             ),
@@ -460,7 +471,7 @@ class Translator:
         if not self.has_inputs or not self.reads_text or INPUTS not in self.problem.encoders:
             return np.arange(len(sentences))
         if sources is None:
-            start, decode = self.problem.languages.marks().input_start, self.problem.encoders[INPUTS].decode
+            start, decode = self._marks.input_start, self.problem.encoders[INPUTS].decode
             own = (ids[len(start) :] if tuple(ids[: len(start)]) == start else ids for ids in sentences)
             sources = [decode(ids) for ids in own]
         return np.array([n for n, text in enumerate(sources) if not self.is_blank(text)], int)
@@ -530,6 +541,8 @@ class Translator:
             yield from self.translate_ids(self.encode(texts), n_best, seeds=seeds, sources=texts, **changes)
             start += len(texts)
 
+    # === Given outputs: their scores, word alignments and attention ===
+
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
@@ -597,7 +610,7 @@ class Translator:
 
         The problem's language code, with which every output begins, is certain, as in `Hypothesis.log_prob`.
         """
-        encoder, begun = self.problem.encoders[TARGETS], len(self._output_start)
+        encoder, begun = self.problem.encoders[TARGETS], len(self._marks.output_start)
         scored: list[Tokens] = [()] * len(targets)
         for indices, found in self.engine.score_tokens(rows, targets, hparams) if len(targets) else ():
             for index, log_probs in zip(indices, found, strict=True):
@@ -611,13 +624,10 @@ class Translator:
         self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
     ) -> list[list[Hypothesis]]:
         """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
-        flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
-        targets = [outputs[row][k].ids for row, k in flat]
-        annotated = [list(hypotheses) for hypotheses in outputs]
-        found = self._token_scores([rows[row] for row, _ in flat], targets, hparams)
-        for (row, k), tokens in zip(flat, found, strict=True):
-            annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
-        return annotated
+        repeated = [row for row, hypotheses in zip(rows, outputs, strict=True) for _ in hypotheses]
+        targets = [one.ids for hypotheses in outputs for one in hypotheses]
+        tokens = iter(self._token_scores(repeated, targets, hparams))
+        return [[dataclasses.replace(one, tokens=next(tokens)) for one in hypotheses] for hypotheses in outputs]
 
     def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
         """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
@@ -665,10 +675,15 @@ class Translator:
         self, sources: Sequence[Row], targets: Sequence[Sequence[int]]
     ) -> tuple[list[Row], list[Sequence[int]]]:
         """Returns the inputs as the model reads them, and the targets with end of sequence; raises as `score_ids`."""
-        check_row_pairs(sources, targets)
+        check_rows(sources, "sources")
+        check_rows(targets, "targets")
+        if len(sources) != len(targets):
+            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets", "give as many of both")
         if self.has_inputs:
             check_inputs(self.facts, sources, "sources")
-        check_targets(self.facts, targets)
+        if self.facts.spec.targets.kind == FeatureKind.TOKENS:
+            for number, ids in enumerate(targets):
+                check_ids(self.facts, ids, f"targets[{number}]: an output")
         check_lengths(self.facts, targets, self.hparams)
         rows: list[Row] = self.input_rows(sources) if self.has_inputs else [()] * len(targets)
         return rows, [[*ids, EOS_ID] for ids in targets]
@@ -694,11 +709,11 @@ class Translator:
                 input is blank and has no target.
         """
         (ids,) = self.encode([source])
-        if target is None and self.is_blank(source):
-            raise UserError(
-                f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
-            )
         if target is None:
+            if self.is_blank(source):
+                raise UserError(
+                    f"{source!r:.60}: a blank input has an empty output, which attends to nothing", "give a text"
+                )
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
         elif isinstance(target, str):

@@ -6,6 +6,7 @@ divisor of it), K key channels and U value channels of one head. In a step of de
 """
 
 import functools
+import operator
 
 import keras
 from keras import ops
@@ -13,10 +14,9 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.long_attention import WeightDropout, blockwise_attention, local_attention
-from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
+from t2t.layers.masks import EVERYTHING, BlockWindow, Span, float32_product, key_offsets, probabilities, span_keep
 from t2t.layers.mode import current_mode
-from t2t.layers.positions import RelativeBias, RelativePositions, rotate
-from t2t.layers.scores import float32_product, probabilities
+from t2t.layers.positions import RelativeBias, RelativeKeys, RelativePositions, rotate
 
 
 class HeadProjection(keras.layers.Layer):
@@ -112,6 +112,7 @@ class MultiHeadAttention(CachingLayer):
         span: which keys each query may attend to, by position.
         max_relative_position: k of `RelativePositions`, in self-attention; 0 = no relative positions. With them
             attention is always computed over whole matrices.
+        relative_keys: k of `RelativeKeys`, in self-attention; 0 = none. With them, too.
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
         num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
@@ -131,6 +132,7 @@ class MultiHeadAttention(CachingLayer):
         longest: int = 0,
         span: Span | BlockWindow = EVERYTHING,
         max_relative_position: int = 0,
+        relative_keys: int = 0,
         rotary: bool = False,
         num_kv_heads: int = 0,
         is_cached: bool | None = None,
@@ -154,14 +156,20 @@ class MultiHeadAttention(CachingLayer):
         if max_relative_position:
             sizes = (max_relative_position, *self.head_sizes)
             self.relative_positions = RelativePositions(*sizes, dtype=self.dtype_policy, name="relative_positions")
+        self.relative_keys: RelativeKeys | None = None
+        if relative_keys:
+            of_head = (num_heads, relative_keys, self.head_sizes[0])
+            self.relative_keys = RelativeKeys(
+                *of_head, causal=span.after == 0, dtype=self.dtype_policy, name="relative_keys"
+            )
 
     def build(self, input_shape):
         """Builds the projections for inputs (B, T, D)."""
         self.project.build(input_shape)
         self.output_layer.build((*input_shape[:-1], self.value_channels))
         self.dropout.build()
-        if self.relative_positions is not None:
-            self.relative_positions.build()
+        for of_distances in filter(None, (self.relative_positions, self.relative_keys)):
+            of_distances.build()
 
     def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
         """Returns the output of attention from `x`: (B, T, D), or in a decoding step (N, D).
@@ -241,7 +249,8 @@ class MultiHeadAttention(CachingLayer):
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
-        if never_long or by_query or self.relative_positions or self.relative_bias or mode.record is not None:
+        reads_offsets = self.relative_positions or self.relative_keys or self.relative_bias
+        if never_long or by_query or reads_offsets or mode.record is not None:
             is_long = False
         if grid is None and (mode.for_converters or not mode.blockwise_attention):
             is_long = False
@@ -251,10 +260,11 @@ class MultiHeadAttention(CachingLayer):
 
     def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
         relative = self.relative_positions
-        added = relative.scores(q_BHTK, offset_PS) if relative else None
+        added = [of.scores(q_BHTK, offset_PS) for of in (relative, self.relative_keys) if of is not None]
         if self.relative_bias is not None:
-            added = self.relative_bias(offset_PS)
-        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added), seed=seed)
+            added.append(self.relative_bias(offset_PS))
+        added_BHTS = functools.reduce(operator.add, added) if added else None
+        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added_BHTS), seed=seed)
         weights = ops.cast(weights, memory.values.dtype)
         found = _by_head(ops.matmul, weights, memory.values)
         return found + relative.weighted(weights, offset_PS) if relative else found

@@ -80,11 +80,6 @@ class CachingLayer(keras.layers.Layer):
         raise NotImplementedError
 
 
-def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
-    """Returns every `CachingLayer` within a model or a layer, each once."""
-    return [layer for layer in layers_within(root) if isinstance(layer, CachingLayer)]
-
-
 def layers_within(root: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Returns every layer within a model or a layer, each once, also those that Keras does not track."""
     seen: dict[int, keras.layers.Layer] = {}

@@ -5,13 +5,13 @@ positions choose the same: experts have no capacity limit, and no example depend
 are sorted by expert into blocks of one expert each, and all blocks are multiplied at once.
 
 Legend: B batch, T length, N positions (B * T), D width, F inner width, E experts, K experts of a position, A = N * K
-assignments, G blocks of R assignments of one expert. With two levels: P groups of M experts each, J groups of a
-position, and J experts in each of them, so that E = P * M and K = J * J.
+assignments, G blocks of R assignments of one expert.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -60,21 +60,19 @@ def activation_function(name: str) -> Callable:
     """Returns a Keras activation by name, or `gelu_tanh` or `gelu_sigmoid`.
 
     The latter are 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x sigmoid(1.702 x) (Hendrycks and Gimpel 2016,
-    arXiv:1606.08415, section 2).
+    arXiv:1606.08415, section 2). All are computed in float32, but for relu, which rounds nothing: a processor takes
+    twice as long for exponentials in 16 bits.
     """
     function: Callable = _GELUS[name] if name in _GELUS else keras.activations.get(name)
-    return function
+    if name in ("relu", "linear"):
+        return function
+    return lambda x: ops.cast(function(ops.cast(x, "float32")), x.dtype)
 
 
-def _gelu_tanh(x):
-    return keras.activations.gelu(x, approximate=True)
-
-
-def _gelu_sigmoid(x):
-    return x * ops.sigmoid(1.702 * x)
-
-
-_GELUS = {"gelu_tanh": _gelu_tanh, "gelu_sigmoid": _gelu_sigmoid}
+_GELUS = {
+    "gelu_tanh": functools.partial(keras.activations.gelu, approximate=True),
+    "gelu_sigmoid": lambda x: x * ops.sigmoid(1.702 * x),
+}
 
 
 BLOCK = 128
@@ -170,52 +168,6 @@ class NoisyTopKGate(NoisyScores):
         return Gates(choice.experts, choice.weights, importance_E, ops.sum(choice.chances * counts_N1, axis=0))
 
 
-class HierarchicalGate(keras.layers.Layer):
-    """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
-
-    The weight of an expert is that of its group times its own within the group.
-    """
-
-    def __init__(self, experts: int, groups: int, chosen: int, **kwargs):
-        super().__init__(**kwargs)
-        self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
-        self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
-        self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
-
-    def build(self, input_shape):
-        """Creates the kernels of the gate of groups and, side by side, of the gates within them."""
-        self.primary.build(input_shape)
-        self.secondary.build(input_shape)
-
-    def call(self, x_ND, keep_N, seed=None) -> Gates:
-        """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""
-        size = self.experts // self.groups
-        outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
-        first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
-
-        def of_chosen_groups(scores_NE):
-            return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
-
-        inner = choose(ExpertScores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
-        experts_NJJ = size * outer.experts[..., None] + inner.experts
-        weights_NJJ = outer.weights[..., None] * inner.weights
-        importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
-        shape = (-1, self.chosen)
-        return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
-
-    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Tensor, Tensor]:
-        """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
-        size = self.experts // self.groups
-        visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
-        shares_NJM = ops.sum(ops.one_hot(inner.experts, size, dtype="float32") * inner.weights[..., None], axis=2)
-        importance_PM = ops.einsum("njp,njm->pm", visits_NJP, shares_NJM * outer.weights[..., None])
-        load_P1 = ops.sum(outer.chances * counts_N1, axis=0)[:, None]
-        visits_P1 = ops.sum(visits_NJP, axis=(0, 1))[:, None]
-        inner_load_PM = ops.einsum("njp,njm->pm", visits_NJP, inner.chances)
-        load_PM = load_P1 * inner_load_PM / ops.maximum(visits_P1, 1.0)
-        return ops.reshape(importance_PM, (-1,)), ops.reshape(load_PM, (-1,))
-
-
 def squared_variation(x_E):
     """Returns the square of the coefficient of variation (equations 7 and 11), () float32."""
     mean = ops.mean(x_E)
@@ -226,20 +178,17 @@ class Experts(keras.layers.Layer):
     """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as in `FeedForward`, `gated` or not.
 
     It adds a cost to the mean loss so that experts are used evenly: w * (CV(importance)^2 + CV(load)^2) (equations 7
-    and 11), where w is `balance`, in nats per target. Dropout acts on the inner activations. With `groups`, experts are
-    chosen in two levels, see `HierarchicalGate`.
+    and 11), where w is `balance`, in nats per target. Dropout acts on the inner activations. `gate` replaces that of
+    the paper's section 2.1; its call has the same arguments and result.
     """
 
     def __init__(
         self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
-        dropout: float, gated: bool = False, use_bias: bool = True, groups: int = 0, **kwargs,
+        dropout: float, gated: bool = False, use_bias: bool = True, gate: Any = None, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size, self.balance = width, filter_size, balance
-        named = {"dtype": self.dtype_policy, "name": "gate"}
-        self.gate: NoisyTopKGate | HierarchicalGate = NoisyTopKGate(experts, chosen, **named)
-        if groups:
-            self.gate = HierarchicalGate(experts, groups, chosen, **named)
+        self.gate = gate or NoisyTopKGate(experts, chosen, dtype=self.dtype_policy, name="gate")
         self.gated, self.use_bias = gated, use_bias
         self.activation = activation_function(activation)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

@@ -20,9 +20,8 @@ from keras import ops
 
 from t2t.layers.dropout import random_keep
 from t2t.layers.loops import fold, split_blocks, stack
-from t2t.layers.masks import MASKED_SCORE, BlockWindow, Grid, Span, score_bias, span_keep
+from t2t.layers.masks import MASKED_SCORE, BlockWindow, Grid, Span, float32_product, score_bias, span_keep
 from t2t.layers.mode import custom_gradient
-from t2t.layers.scores import float32_product
 from t2t.layers.tensors import Tensor, missing_to_multiple
 
 BLOCK = 512

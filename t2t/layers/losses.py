@@ -211,16 +211,15 @@ def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
     dtype = hidden_RD.dtype
     # A 16-bit product, unlike for logits that are ranked: float32 would cost too much time in every update.
     logits_RV = ops.cast(ops.matmul(hidden_RD, ops.transpose(kernel_VD)), "float32")
+    # The softmax is one kernel; of its largest entry, at least 1 / V, the logarithm is safe.
+    soft_RV = ops.softmax(logits_RV, axis=-1)
+    total_R1 = ops.max(logits_RV, axis=-1, keepdims=True) - ops.log(ops.max(soft_RV, axis=-1, keepdims=True))
     target_R1 = ops.take_along_axis(logits_RV, targets_R[:, None], axis=-1)
-    most_R1 = ops.max(logits_RV, axis=-1, keepdims=True)
-    exp_RV = ops.exp(logits_RV - most_R1)
-    sum_R1 = ops.sum(exp_RV, axis=-1, keepdims=True)
-    losses_R1 = ops.log(sum_R1) + most_R1 - (1.0 - e) * target_R1
-    missing_R1 = 1.0 - e - ops.exp(target_R1 - most_R1) / sum_R1
-    # Instead of the V numbers of a row's softmax, the D numbers of its products are divided by the sum.
-    scale_R1, exp_RV = ops.cast(weights_R1 / sum_R1, dtype), _zero_at(ops.cast(exp_RV, dtype), targets_R)
-    gradient_RD = ops.matmul(exp_RV, kernel_VD) * scale_R1
-    gradient_VD = ops.matmul(ops.transpose(exp_RV), hidden_RD * scale_R1)
+    losses_R1 = total_R1 - (1.0 - e) * target_R1
+    missing_R1 = 1.0 - e - ops.exp(target_R1 - total_R1)
+    weight_R1, soft_RV = ops.cast(weights_R1, dtype), _zero_at(ops.cast(soft_RV, dtype), targets_R)
+    gradient_RD = ops.matmul(soft_RV, kernel_VD) * weight_R1
+    gradient_VD = ops.matmul(ops.transpose(soft_RV), hidden_RD * weight_R1)
     return ops.sum(losses_R1 * weights_R1), missing_R1, gradient_RD, ops.cast(gradient_VD, "float32")
 
 

@@ -14,14 +14,15 @@ Legend: B batch, T length.
 import contextlib
 import contextvars
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
 from keras import ops
 
-from t2t.layers.masks import examples_keep
 from t2t.layers.tensors import Features, Tensor
+from t2t.specs.constants import INPUTS, TARGETS
 
 Record = dict[str, list[Tensor]]
 """Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""
@@ -127,12 +128,15 @@ def custom_gradient(function: Callable) -> Callable:
 def counted(keep_BT: Tensor) -> Tensor:
     """Returns the positions of `keep_BT` (B, T) bool whose costs count: those of examples.
 
-    A row that pads a batch keeps a position of its inputs if these are not text, as an example of silence does.
+    Inputs and targets of a row that pads a batch are all zeros. It keeps a position of its inputs if these are not
+    text, as an example of silence does.
     """
     costs = current_mode().costs
     if costs is None or costs.features is None:
         return keep_BT
-    return ops.logical_and(keep_BT, examples_keep(costs.features)[:, None])
+    given = [costs.features[name] for name in (INPUTS, TARGETS) if name in costs.features]
+    is_held = [ops.any(ops.not_equal(x, 0), axis=tuple(range(1, len(x.shape)))) for x in given]
+    return ops.logical_and(keep_BT, functools.reduce(ops.logical_or, is_held)[:, None])
 
 
 def add_cost(cost: Tensor) -> None:

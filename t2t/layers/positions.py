@@ -1,24 +1,35 @@
 """Position encodings that are added: sinusoids (section 3.5) or learned vectors (Table 3, row E); and relative ones.
 
 The latter are read by attention: learned vectors (Shaw et al. 2018, *Self-Attention with Relative Position
-Representations*, arXiv:1803.02155), learned biases (Raffel et al. 2020, *Exploring the Limits of Transfer Learning*,
-arXiv:1910.10683), rotations (Su et al. 2021, *RoFormer*, arXiv:2104.09864).
+Representations*, arXiv:1803.02155; of each head: Huang et al. 2018, *Music Transformer*, arXiv:1809.04281), learned
+biases (Raffel et al. 2020, *Exploring the Limits of Transfer Learning*, arXiv:1910.10683), rotations (Su et al. 2021,
+*RoFormer*, arXiv:2104.09864).
 
-Legend: B batch, T length or queries, L longest length, D width; in a decoding step, N rows of one position each. For
+Where tokens are pieces of words or labels, positions can count words; a decoder can then also read the source word that
+comes next, which is of use where outputs are about the source's words in their order.
+
+Legend: B batch, T length or queries, L longest length, D width, V vocabulary; in a decoding step, N rows of one
+position each, and a tensor named only `x` is (B, T, D) or (N, D). S source length. For
 relative positions: H heads, S keys, K key channels and U value channels of one head, P queries that differ in position
-(T, or 1 if all have the same), N queries of one position, Q = P * S pairs; R is the number of distances of vectors,
-2k + 1, and the number of buckets of biases.
+(T, or 1 if all have the same), N queries of one position, Q = P * S pairs, W distances; R is the number of distances of
+vectors, such as 2k + 1, and the number of buckets of biases.
 """
+
+from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.layers.cache import StepCache
+from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.masks import float32_product
 from t2t.layers.mode import custom_gradient
-from t2t.layers.scores import float32_product
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.sinusoids import wave_frequencies
+from t2t.layers.tensors import Size, Tensor
+from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.features import ProblemSpec
 
 
 class Positions(keras.layers.Layer):
@@ -44,7 +55,7 @@ class Positions(keras.layers.Layer):
         raise NotImplementedError
 
 
-def _sinusoids_at(position_T, width: int, layout: str):
+def sinusoids_at(position_T, width: int, layout: str):
     """Returns the sinusoids of positions, (T, width) float32."""
     angles = ops.cast(position_T, "float32")[:, None] * wave_frequencies(width, layout).astype(np.float32)[None, :]
     encoding = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1 if layout == "interleaved" else -2)
@@ -63,7 +74,7 @@ class SinusoidalPositions(Positions):
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        return _sinusoids_at(position_T + self.first, self.width, self.layout)
+        return sinusoids_at(position_T + self.first, self.width, self.layout)
 
 
 class LearnedPositions(Positions):
@@ -87,58 +98,13 @@ class LearnedPositions(Positions):
         return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
 
 
-class ImagePositions(Positions):
-    """Adds sinusoids of the row to the first half of the channels, and of the position in the row to the second.
-
-    Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
-    """
-
-    def __init__(self, width: int, columns: int, layout: str = "interleaved", **kwargs):
-        super().__init__(**kwargs)
-        self.width, self.columns, self.layout = width, columns, layout
-
-    def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D) float32."""
-        places = (position_T // self.columns, position_T % self.columns)
-        halves = [_sinusoids_at(place_T, self.width // 2, self.layout) for place_T in places]
-        return ops.concatenate(halves, axis=-1)
-
-
-class ClipPositions(Positions):
-    """Adds sinusoids of the time to half of the channels of a tubelet, and of its row and column to a quarter each.
-
-    Times are in frames, rows and columns in pixels.
-
-    Args:
-        width: D, a multiple of 8.
-        grid: rows and columns of tubelets that share frames.
-        steps: distance of neighbouring tubelets, in frames and in pixels.
-        layout: see `sinusoids`.
-    """
-
-    def __init__(
-        self, width: int, grid: tuple[int, int], steps: tuple[int, int], layout: str = "interleaved", **kwargs
-    ):
-        super().__init__(**kwargs)
-        self.width, self.grid, self.steps, self.layout = width, grid, steps, layout
-
-    def vectors(self, position_T):
-        """Returns the vectors of positions, (T, D) float32; positions run along columns, then rows, then times."""
-        (rows, columns), (frames, pixels) = self.grid, self.steps
-        times_T = position_T // (rows * columns) * frames
-        places = (position_T // columns % rows * pixels, position_T % columns * pixels)
-        waves = [_sinusoids_at(times_T, self.width // 2, self.layout)]
-        waves += [_sinusoids_at(place_T, self.width // 4, self.layout) for place_T in places]
-        return ops.concatenate(waves, axis=-1)
-
-
 def build_positions(
     kind: str, length: int, width: int, layout: str = "interleaved", first: int = 0, **kwargs
 ) -> Positions | None:
     """Returns the layer of a kind: `sinusoidal` (see `SinusoidalPositions`) or `learned`; None for all others.
 
     Raises:
-        UserError: `words`, which needs a model that counts words, see `t2t.layers.words`.
+        UserError: `words`, which needs a model that counts words, see `t2t.layers.positions`.
     """
     if kind == "words":
         raise UserError("this model does not count words", "choose other positions", hparam="positions", value="words")
@@ -199,6 +165,64 @@ def _by_position(product, x_BHTC, y_P):
     x_TNC = ops.reshape(ops.transpose(x_BHTC, (2, 0, 1, 3)), (queries, -1, channels))
     found = product(x_TNC, y_P)
     return ops.transpose(ops.reshape(found, (queries, batch, heads, ops.shape(found)[-1])), (1, 2, 0, 3))
+
+
+class RelativeKeys(keras.layers.Layer):
+    """Learned vectors of each head for the distances below k, which attention adds to keys (sections 3.2 and 3.4).
+
+    Unlike those of `RelativePositions`, values have none, nor do larger distances.
+
+    Args:
+        num_heads: H.
+        distances: k, with distance 0.
+        key_size: K.
+        causal: whether attention is causal, so that only keys up to the query have vectors.
+    """
+
+    def __init__(self, num_heads: int, distances: int, key_size: int, causal: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads, self.distances, self.key_size, self.causal = num_heads, distances, key_size, causal
+
+    def build(self, input_shape=None):
+        """Creates the vectors (H, R, K), normal around 0 with the deviation K^-1/2; R is k if causal, else 2k - 1."""
+        rows = self.distances if self.causal else 2 * self.distances - 1
+        normal = keras.initializers.RandomNormal(stddev=self.key_size**-0.5)
+        self.vectors = self.add_weight(name="vectors", shape=(self.num_heads, rows, self.key_size), initializer=normal)
+
+    def scores(self, q_BHTK, offset_PS):
+        """Returns what the vectors add to the scores of the keys, (B, H, T, S) float32.
+
+        `offset_PS` int32 is the position of each key minus that of the query: of one position of queries, or of every
+        pair of one sequence.
+        """
+        scaled = q_BHTK * float(self.key_size) ** -0.5
+        if offset_PS.shape[0] == 1:
+            return float32_product(scaled, self._vectors_of(offset_PS[0], q_BHTK))
+        length = ops.shape(q_BHTK)[2]
+        offset_W = ops.arange(1 - length, 1 if self.causal else length)
+        return _by_key(float32_product(scaled, self._vectors_of(offset_W, q_BHTK)))
+
+    def _vectors_of(self, offset_W, q_BHTK):
+        """Returns the vectors of distances, zeros where there are none, (B, H, W, K) in the type of the queries."""
+        row_W = offset_W + self.distances - 1
+        rows = self.vectors.shape[1]
+        has_vector_W1 = ops.cast(ops.logical_and(row_W >= 0, row_W < rows), self.vectors.dtype)[:, None]
+        # A row is taken more than once only for zeros, so that sums of its gradient have no order.
+        found_HWK = ops.take(self.vectors, ops.clip(row_W, 0, rows - 1), axis=1) * has_vector_W1
+        shape = (ops.shape(q_BHTK)[0], *ops.shape(found_HWK))
+        return ops.broadcast_to(ops.cast(found_HWK, q_BHTK.dtype), shape)
+
+
+def _by_key(x_BHTW):
+    """Returns the value of each query and key, (B, H, T, T), from those of distances 1 - T to 0 or T - 1; else zeros.
+
+    By reshaping rows of 2T as rows of 2T - 1, each of which begins one place later (section 3.4.1).
+    """
+    batch, heads, length, found = ops.shape(x_BHTW)
+    missing = ops.zeros((batch, heads, length, 2 * length - found), x_BHTW.dtype)
+    flat = ops.reshape(ops.concatenate([x_BHTW, missing], axis=-1), (batch, heads, 2 * length * length))
+    shifted = ops.reshape(flat[:, :, : length * (2 * length - 1)], (batch, heads, length, 2 * length - 1))
+    return shifted[:, :, :, length - 1 :]
 
 
 class RelativeBias(keras.layers.Layer):
@@ -299,3 +323,126 @@ def rotate(x_BHTK, position_T):
     # The other channel of each pair. Reversing pairs is several times as fast as strided slices.
     others = ops.reshape(ops.flip(ops.reshape(x, (*shape[:-1], channels // 2, 2)), axis=-1), shape)
     return ops.cast(x * ops.cos(angles) + others * (ops.sin(angles) * signs), x_BHTK.dtype)
+
+
+# === Positions that count words ===
+
+PARTS = 16
+"""Symbols of one word that have positions of their own, a sixteenth apart; further ones have that of the last."""
+
+
+class WordCounts(CachingLayer):
+    """Counts words: a symbol that begins one has its number n, the next ones of the word n + 1/16, n + 2/16 and so on.
+
+    With such counts as positions on both sides, outputs about word n have the positions of word n: the deterministic
+    attention of Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*), as a hint and not as a rule.
+
+    Args:
+        word_starts: 0 or 1 for each id, see `FeatureSpec`.
+        first: the number before any word. A target's position is for what comes after it: with 1, that of word n + 1
+            once n words are written.
+    """
+
+    def __init__(self, word_starts: str, first: int = 0, **kwargs):
+        super().__init__(**kwargs)
+        self.starts_V = np.array([digit == "1" for digit in word_starts], np.int32)
+        self.starts_V[[PAD_ID, EOS_ID]] = 0  # whatever a plug-in's vocabulary says
+        self.first = first
+
+    def call(self, ids, cache: StepCache | None = None):
+        """Returns the count at each of `ids`, (B, T) float32 of (B, T) int32; with a cache (N,) of (N,)."""
+        starts = ops.take(self.starts_V, ids, axis=0)
+        if cache is None:
+            return self._counts(starts)
+        before_N = cache.state(self.path)
+        word_N = ops.floor(before_N)
+        same_N = ops.minimum(before_N + 1 / PARTS, word_N + (PARTS - 1) / PARTS)
+        count_N = ops.where(starts > 0, word_N + 1, same_N)
+        cache.set_state(self.path, count_N)
+        return count_N
+
+    def _counts(self, starts_BT):
+        length = ops.shape(starts_BT)[1]
+        words_BT = ops.cumsum(starts_BT, axis=1)
+        # Symbols just before that belong to the same word; word 0 begins right before the sequence.
+        earlier = ops.pad(words_BT, ((0, 0), (1, 0)))
+        earlier = ops.pad(earlier, ((0, 0), (PARTS - 2, 0)), constant_values=-1)
+        same = [ops.equal(earlier[:, k : k + length], words_BT) for k in range(PARTS - 1)]
+        within_BT = sum(ops.cast(equal_BT, "float32") for equal_BT in same)
+        return self.first + ops.cast(words_BT, "float32") + within_BT / PARTS
+
+    def empty_entry(self, rows: Size, beams: int, length: Size) -> Tensor:
+        """Returns the count before the first position, (N,) float32."""
+        return ops.full((rows,), self.first, "float32")
+
+
+def word_starts_of(spec: ProblemSpec, feature: str) -> str:
+    """Returns the `word_starts` of a feature: the same for all problems of a mixture.
+
+    Raises:
+        UserError: a problem does not say which ids begin words, or two problems differ.
+    """
+    members = spec.members or (spec,)
+    found = [held.word_starts if (held := member.features.get(feature)) else "" for member in members]
+    for member, starts in zip(members, found, strict=True):
+        if not starts:
+            raise UserError(
+                f"{member.name} does not say which ids of its {feature} begin words, as parsing does of trees and of "
+                "SentencePiece's pieces",
+                "choose other positions",
+                hparam="positions",
+                value="words",
+            )
+        if starts != found[0]:
+            raise UserError(
+                f"words of the {feature} begin with other ids in {member.name} than in {members[0].name}",
+                "give both one vocabulary, of texts with --shared_vocab_file, or choose other positions",
+                hparam="positions",
+                value="words",
+            )
+    return found[0]
+
+
+class SourceWords(NamedTuple):
+    """The encoder's output by words."""
+
+    number: Tensor
+    """(B, S) float32: the number of the word of each position, -1 at padding."""
+    vectors: Tensor
+    """(B, S, D): the projected output of the encoder."""
+
+
+class NextWord(CompositeLayer):
+    """Adds to each position the mean of the encoder's output over the pieces of its next word, projected.
+
+    Attention would have to find that word; Liu et al. 2018 (*Improving Sequence-to-Sequence Constituency Parsing*,
+    AAAI) restrict attention to it, for the same reason. After the last word, nothing is added.
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, width: int, **kwargs):
+        # Otherwise Keras would round the counts, which are fractions, to 16 bits.
+        super().__init__(autocast=False, **kwargs)
+        self.project = keras.layers.Dense(width, use_bias=False, dtype=self.dtype_policy, name="project")
+
+    def read_source(self, x_BSD, count_BS, keep_BS) -> SourceWords:
+        """Returns the words of the encoder's output.
+
+        Args:
+            x_BSD: output of the encoder.
+            count_BS: float32, of `WordCounts`.
+            keep_BS: bool, True at data.
+        """
+        return SourceWords(ops.where(keep_BS, ops.floor(count_BS), -1.0), self.project(x_BSD))
+
+    def call(self, x, count, words: SourceWords, cache: StepCache | None = None):
+        """Returns `x` with the vectors added; `count` is of `WordCounts`, (B, T) float32, or with a cache (N,)."""
+        number = ops.floor(count)
+        if cache is not None:
+            number = cache.by_sentence(number[:, None], ops.shape(words.number)[0])[:, :, 0]
+        share_BTS = ops.cast(ops.equal(number[:, :, None], words.number[:, None, :]), "float32")
+        share_BTS = share_BTS / ops.maximum(ops.sum(share_BTS, axis=2, keepdims=True), 1.0)
+        found_BTD = ops.matmul(ops.cast(share_BTS, words.vectors.dtype), words.vectors)
+        return x + ops.reshape(found_BTD, ops.shape(x))

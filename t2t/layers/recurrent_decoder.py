@@ -15,8 +15,8 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
+from t2t.layers.masks import float32_product, probabilities
 from t2t.layers.recurrent import CELLS, CellState
-from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Tensor
 
 
@@ -188,7 +188,9 @@ class RecurrentDecoder(CachingLayer):
             seed: of dropout.
         """
         if cache is not None:
-            return self._cached_step(x, memory, cache)
+            state = self.step(x, cache.state(self.path), memory)
+            cache.set_state(self.path, state)
+            return state.output
         x_TBC = self.dropouts[0](ops.transpose(x, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
@@ -202,11 +204,6 @@ class RecurrentDecoder(CachingLayer):
         given = (self.cells[0].input_gates(x_TBC), *scales)
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
-
-    def _cached_step(self, x_NC, memory: Memory | tuple[()], cache: StepCache):
-        state = self.step(x_NC, cache.state(self.path), memory)
-        cache.set_state(self.path, state)
-        return state.output
 
     def empty_entry(self, rows, beams: int, length) -> None:
         """Returns None: the state before the first position depends on the source, see `start`."""

@@ -58,11 +58,16 @@ class Residual(keras.layers.Layer):
 class CompositeLayer(keras.layers.Layer):
     """A layer whose parts all take inputs of the same shape; they are built in the order of their creation."""
 
-    def build(self, input_shape):
+    def build(self, input_shape=None):
         """Builds every part."""
-        attributes = keras.tree.flatten(list(vars(self).values()))
-        parts = {id(part): part for part in attributes if isinstance(part, keras.layers.Layer)}
-        build_all(parts.values(), input_shape)
+        build_parts(self, input_shape)
+
+
+def build_parts(owner: keras.layers.Layer, input_shape) -> None:
+    """Builds all layers in attributes of a layer or model, in the order of their creation, but those that are built."""
+    attributes = keras.tree.flatten(list(vars(owner).values()))
+    parts = {id(part): part for part in attributes if isinstance(part, keras.layers.Layer) and not part.built}
+    build_all(parts.values(), input_shape)
 
 
 def build_all(parts: Iterable[keras.layers.Layer | None], input_shape) -> None:

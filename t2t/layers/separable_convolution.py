@@ -15,10 +15,10 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
 from t2t.layers.dropout import Dropout
+from t2t.layers.masks import float32_product, probabilities
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer
-from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Tensor
 
 

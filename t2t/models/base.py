@@ -1,8 +1,9 @@
-"""Base class of sequence models.
+"""Base classes of sequence models: what every model has, and models of an encoder and a decoder.
 
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
 
+import functools
 import logging
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -14,22 +15,24 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
+from t2t.layers.attention import MultiHeadAttention
+from t2t.layers.cache import Cache, CachingLayer, FusedWeights, StepCache, empty_cache, layers_within, reorder_entries
 from t2t.layers.losses import TargetScores, token_weights
+from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import TokenSoftmax
 from t2t.layers.modalities.selection import (
     Modalities,
     ProblemModalities,
     build_modalities,
-    build_weights,
     hparams_of_members,
     shared_member,
 )
-from t2t.layers.mode import Costed, without_costs
+from t2t.layers.mode import Costed, Costs, in_mode, with_costs, without_costs
+from t2t.layers.residual import build_parts
 from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
 from t2t.registry.overrides import PluginError, check_overrides, described
-from t2t.specs.constants import INPUTS, TARGETS
-from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.specs.mixture import select_problem_entries
+from t2t.specs.constants import INPUTS, PAD_ID, POSITIONS, TARGETS
+from t2t.specs.features import FeatureKind, ProblemSpec, select_problem_entries
 
 log = logging.getLogger("t2t")
 
@@ -252,7 +255,7 @@ class SequenceModel(keras.Model):
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that belong to the vocabularies of these features.
 
-        The features of several problems have the names that `t2t.specs.mixture.merge_problem_entries` gives them.
+        The features of several problems have the names that `t2t.specs.features.merge_problem_entries` gives them.
 
         Raises:
             UserError: `vocabulary_layers` lacks one of the features.
@@ -276,6 +279,14 @@ class SequenceModel(keras.Model):
         """Longest supported sequence, in ids with end of sequence; None for any length."""
         return None
 
+    def build(self, input_shape=None):
+        """Creates every weight: those of the modalities, then of the other layers in the order of their creation.
+
+        A model overrides it where a layer reads other than `hidden_size` channels, or where it has weights of its own.
+        """
+        self.build_modality_weights()
+        build_parts(self, (None, None, self.hparams.hidden_size))
+
     def build_modality_weights(self) -> None:
         """Creates the weights of the modalities; every model's `build` begins with it.
 
@@ -283,7 +294,7 @@ class SequenceModel(keras.Model):
             UserError: images with more positions than the model has vectors for.
         """
         self._check_images()
-        build_weights(Modalities(self.source_embedding, self.target_embedding, self.top, self.command))
+        Modalities(self.source_embedding, self.target_embedding, self.top, self.command).build()
         for modalities in self.problem_modalities.values():
             modalities.build()
 
@@ -414,3 +425,63 @@ class SequenceModel(keras.Model):
     def reorder_cache(self, cache: Any, beams: Tensor) -> Any:
         """Reorders the rows of the cache: `beams`, (N / K, K) int32, says which row of its group each row continues."""
         return reorder_rows(cache, beams)
+
+
+class EncoderDecoder(SequenceModel):
+    """A model of two functions: `encode` reads the source, `decode` returns a hidden state after each target.
+
+    Training calls `decode` on all targets at once; decoding calls it on the last one, with a cache. Each layer manages
+    its own entry of the cache, see `t2t.layers.cache`.
+    """
+
+    def encode(self, features: Features, seed=None) -> Any:
+        """Returns the encoded source: any structure with leading axis B; None without inputs."""
+        raise self._unwritten("encode")
+
+    def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None) -> Tensor:
+        """Returns the hidden states from which the next targets are predicted, (B, T, D), or with a cache (N, D).
+
+        Args:
+            ids: (B, T) int32, the target before each position; with a cache (N,), the one before its position.
+            encoded: what `encode` returned; with a cache, row n reads sentence n // (N / B).
+            keep_BT: bool, True at positions that hold data; None = all.
+            cache: in a decoding step; None for whole sequences.
+            seed: of dropout.
+        """
+        raise self._unwritten("decode")
+
+    def body(self, features: Features, seed=None) -> Tensor | Costed:
+        """Returns the decoder's output, (B, T, D), as `Costed` if layers add costs to the loss; see the base class."""
+        targets_BT = features[TARGETS]
+        costs = Costs(features)
+        with in_mode(costs=costs):
+            encoded = self.encode(features, seed=seed)
+            shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
+            packing: dict[str, Any] = {}
+            if POSITIONS[TARGETS] in features:
+                packing = {"position_BT": features[POSITIONS[TARGETS]]}
+                shifted_BT = ops.where(ops.equal(packing["position_BT"], 0), PAD_ID, shifted_BT)
+            hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed, **packing)
+        return with_costs(hidden_BTD, costs)
+
+    @functools.cached_property
+    def _caching_layers(self) -> list[CachingLayer]:
+        return [layer for layer in layers_within(self) if isinstance(layer, CachingLayer)]
+
+    def init_cache(self, encoded: Any, rows: Size, length: Size | None, beams: int = 1) -> Cache:
+        """Returns empty cache entries for all layers that read earlier positions; see the base class."""
+        return empty_cache(self._caching_layers, rows, length, beams)
+
+    def decode_weights(self) -> dict[str, FusedWeights]:
+        """Returns the fused query, key and value weights of each cached self-attention, by its path."""
+        attentions = (layer for layer in self._caching_layers if isinstance(layer, MultiHeadAttention))
+        return {layer.path: layer.fused_weights() for layer in attentions if layer.is_cached}
+
+    def step(self, ids_N, position, cache: Cache, prepared: DecodeContext) -> tuple[Tensor, Cache]:
+        """Returns (N, D) and the cache with this position; see the base class."""
+        step_cache = StepCache(cache, position, prepared.weights)
+        return self.decode(ids_N, prepared.encoded, cache=step_cache), step_cache.result()
+
+    def reorder_cache(self, cache: Cache, beams: Tensor) -> Cache:
+        """Returns the cache with its beams reordered; see the base class."""
+        return reorder_entries(cache, beams)

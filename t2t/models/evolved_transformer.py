@@ -121,33 +121,13 @@ class EvolvedTransformer(Transformer):
     hparams_class = EvolvedTransformerHParams
     packs_examples = False  # convolutions reach across the examples of a row
 
-    def create_encoder(self, **named: Unpack[Named]) -> "EvolvedEncoder":
+    def create_encoder(self, **named: Unpack[Named]) -> Encoder:
         """Returns the unbuilt encoder."""
-        return EvolvedEncoder(self.hparams, **named)
+        return Encoder(self.hparams, EvolvedEncoderLayer, **named)
 
-    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "EvolvedDecoder":
+    def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> Decoder:
         """Returns the unbuilt decoder."""
-        return EvolvedDecoder(self.hparams, has_source, **named)
-
-
-class EvolvedEncoder(Encoder):
-    """Layers of the Evolved Transformer's encoder."""
-
-    def create_layer(
-        self, hparams: EvolvedTransformerHParams, index: int, **named: Unpack[Named]
-    ) -> "EvolvedEncoderLayer":
-        """Returns unbuilt layer 0, 1, ..."""
-        return EvolvedEncoderLayer(hparams, index, **named)
-
-
-class EvolvedDecoder(Decoder):
-    """Layers of the Evolved Transformer's decoder."""
-
-    def create_layer(
-        self, hparams: EvolvedTransformerHParams, index: int, has_source: bool, **named: Unpack[Named]
-    ) -> "EvolvedDecoderLayer":
-        """Returns unbuilt layer 0, 1, ..."""
-        return EvolvedDecoderLayer(hparams, index, has_source, **named)
+        return Decoder(self.hparams, has_source, EvolvedDecoderLayer, **named)
 
 
 class EvolvedEncoderLayer(CompositeLayer):
@@ -200,7 +180,7 @@ class EvolvedDecoderLayer(CompositeLayer):
             _causal(width // 2, 7, dtype=policy, name="right"),
             _causal(width, 7, dtype=policy, name="joint"),
             build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm"),
-            (ops.relu, _linear),
+            (ops.relu, keras.activations.linear),
             hparams.layer_prepostprocess_dropout,
             dtype=policy,
             name="branches",
@@ -234,7 +214,3 @@ class EvolvedDecoderLayer(CompositeLayer):
 
 def _causal(channels: int, kernel_size: int, **named: Unpack[Named]) -> SeparableConvolution:
     return SeparableConvolution(channels, kernel_size, Separability(), causal=True, **named)
-
-
-def _linear(x):
-    return x

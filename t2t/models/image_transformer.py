@@ -14,14 +14,30 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.masks import mean_of_kept
 from t2t.layers.modalities.selection import Modalities
 from t2t.layers.modalities.video import PixelVideo
-from t2t.layers.positions import ImagePositions
-from t2t.layers.residual import build_all
+from t2t.layers.positions import Positions, sinusoids_at
 from t2t.layers.tensors import Features
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import EncoderDecoder
 from t2t.models.transformer import Decoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
+
+
+class ImagePositions(Positions):
+    """Adds sinusoids of the row to the first half of the channels, and of the position in the row to the second.
+
+    Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
+    """
+
+    def __init__(self, width: int, columns: int, layout: str = "interleaved", **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.columns, self.layout = width, columns, layout
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D) float32."""
+        places = (position_T // self.columns, position_T % self.columns)
+        halves = [sinusoids_at(place_T, self.width // 2, self.layout) for place_T in places]
+        return ops.concatenate(halves, axis=-1)
 
 
 @register_model
@@ -55,11 +71,6 @@ class ImageTransformer(EncoderDecoder):
                 value=hparams.input_modality,
             )
         return modalities
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None):
         """Returns a vector for each pixel of a clip, (B, P, D); None without inputs.

@@ -12,8 +12,7 @@ from t2t.layers.cache import Cache, StepCache
 from t2t.layers.recurrent import CellState, RecurrentEncoder
 from t2t.layers.recurrent_decoder import Memory, RecurrentDecoder
 from t2t.layers.tensors import Features, Size, repeat_sentences
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
@@ -56,13 +55,6 @@ class LstmSeq2seq(EncoderDecoder):
         sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         how = (getattr(hparams, "attention_mechanism", None), hparams.dropout)
         return RecurrentDecoder(*sizes, *how, dtype=self.dtype_policy, name=name)
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        for stack in (self.encoder, self.decoder, *self.problem_decoders.values()):
-            if stack is not None:
-                stack.build((None, None, self.hparams.hidden_size))
 
     def for_problem(self, name: str) -> Self:
         """Returns the model of one problem, with its separate decoder if there is one; see the base class."""

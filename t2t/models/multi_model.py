@@ -18,11 +18,10 @@ from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
-from t2t.layers.residual import CompositeLayer, Residual, build_all
+from t2t.layers.residual import CompositeLayer, Residual
 from t2t.layers.separable_convolution import ConvModule, MixedTarget, Separability
 from t2t.layers.tensors import Features, Tensor
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -98,12 +97,6 @@ class MultiModel(EncoderDecoder):
     def writes(cls, spec: ProblemSpec) -> bool:
         """Returns whether the model predicts targets one by one: tokens yes, classes no."""
         return any(member.targets.kind == FeatureKind.TOKENS for member in spec.members or [spec])
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        encoder, decoder = (*self.encoder, self.encoder_experts), (self.mixer, *self.decoder, self.decoder_experts)
-        build_all((self.timing, *encoder, *decoder), (None, None, self.hparams.hidden_size))
 
     def body(self, features: Features, seed=None):
         """Returns the decoder's output, (B, T, D), or (B, D) for a class, as `Costed`; see the base class."""

@@ -8,7 +8,7 @@ Legend: B batch, S source length, T target length, D width, J heads of keys and 
 one position each; a tensor named only `x` is (B, T, D) or (N, D).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import keras
@@ -22,13 +22,19 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import Experts, FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
-from t2t.layers.positions import Positions, RelativeBias, build_positions
-from t2t.layers.residual import CompositeLayer, Residual, build_all
+from t2t.layers.positions import (
+    NextWord,
+    Positions,
+    RelativeBias,
+    SourceWords,
+    WordCounts,
+    build_positions,
+    word_starts_of,
+)
+from t2t.layers.residual import CompositeLayer, Residual
 from t2t.layers.ssru import Ssru
 from t2t.layers.tensors import Features, Named, Tensor
-from t2t.layers.words import NextWord, SourceWords, WordCounts, word_starts_of
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -82,14 +88,11 @@ class Transformer(EncoderDecoder):
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.build_modality_weights()
-        words = (self.source_words, self.target_words, self.next_word)
-        parts = (self.positions, *words, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
-        width = self.hparams.hidden_size
-        build_all(parts, (None, None, width))
+        super().build()
         self.target_space = None
         if self.encoder is not None and self.hparams.target_space_embedding:
             # Tensor2Tensor has a Glorot-uniform table of 32 target spaces, of which a model uses one row.
+            width = self.hparams.hidden_size
             limit = (6.0 / (32 + width)) ** 0.5
             uniform = keras.initializers.RandomUniform(-limit, limit)
             self.target_space = self.add_weight(name="target_space", shape=(width,), initializer=uniform)
@@ -184,37 +187,6 @@ class TransformerLm(Transformer):
     accepts_inputs = (None,)
 
 
-class Encoder(CompositeLayer):
-    """N layers of self-attention and feed-forward (section 3.1)."""
-
-    def __init__(self, hparams: TransformerHParams, **kwargs):
-        super().__init__(**kwargs)
-        shared = build_shared(self, hparams, is_causal=False)
-        self.layers_ = [
-            self.create_layer(hparams, i, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
-            for i in range(hparams.encoder_layers)
-        ]
-        self.relative_bias = shared.get("relative_bias")
-        self.final_norm = build_final_norm(self, hparams)
-
-    def create_layer(self, hparams: Any, index: int, **named: Unpack[Named]) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this.
-
-        `named` has its name and type, and what the layers of a stack share, see `build_shared`.
-        """
-        return EncoderLayer(hparams, index, **named)
-
-    def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
-        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not attended to.
-
-        In packed rows, a position attends only to its own example; `number_BS` is from `example_numbers`.
-        """
-        keep = keys_keep(keep_BS, number_BS, number_BS)
-        for layer in self.layers_:
-            x_BSD = layer(x_BSD, keep, keep_BS, seed=seed)
-        return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
-
-
 class EncoderLayer(CompositeLayer):
     """Self-attention, then feed-forward, each in a residual connection."""
 
@@ -231,54 +203,28 @@ class EncoderLayer(CompositeLayer):
         return self.feed_forward(x_BSD, keep_BT=keep_BS, seed=seed)
 
 
-class Decoder(CompositeLayer):
-    """N layers of masked self-attention or SSRU, attention to the encoder's output, and feed-forward (section 3.1)."""
+class Encoder(CompositeLayer):
+    """N layers of self-attention and feed-forward (section 3.1), or of another class or function, `layer`."""
 
-    is_causal: ClassVar[bool] = True
-    """Whether targets attend only to those before them."""
-
-    def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
+    def __init__(self, hparams: TransformerHParams, layer: Callable[..., Any] = EncoderLayer, **kwargs):
         super().__init__(**kwargs)
-        hparams = hparams.of_decoder
-        attends = hparams.decoder_layer != "ssru" or not self.is_causal
-        shared = build_shared(self, hparams, self.is_causal) if attends else {}
+        shared = build_shared(self, hparams, is_causal=False)
         self.layers_ = [
-            self.create_layer(hparams, i, has_source, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
-            for i in range(hparams.decoder_layers)
+            layer(hparams, i, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
+            for i in range(hparams.encoder_layers)
         ]
         self.relative_bias = shared.get("relative_bias")
         self.final_norm = build_final_norm(self, hparams)
 
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> Any:
-        """Returns the unbuilt layer `index`, from 0; subclasses may override this; see `Encoder.create_layer`."""
-        return DecoderLayer(hparams, index, has_source, **named)
+    def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
+        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not attended to.
 
-    def read_source(self, x_BSD, keep_BS) -> EncodedSource:
-        """Projects the encoder's output (B, S, D) for every layer; `keep_BS` (B, S) bool is True at data."""
-        return EncodedSource(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
-
-    def call(
-        self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None
-    ):
-        """Returns `x` after all layers: (B, T, D), where position t sees those up to t, or with a cache (N, D).
-
-        `keep_BT` (B, T) bool is False at padding, which does not affect other positions. In packed rows, a position
-        sees only its own example; `number_BT` is from `example_numbers`.
+        In packed rows, a position attends only to its own example; `number_BS` is from `example_numbers`.
         """
-        keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
-        for layer, own in zip(self.layers_, keys_values, strict=True):
-            x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
-        return self.final_norm(x) if self.final_norm is not None else x
-
-    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
-        """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
-
-        The mask of target keys only separates packed examples: padding comes last, so no data position sees it.
-        """
-        target_keep = None if number_BT is None else same_example(number_BT, number_BT)
-        if source is None:
-            return [None] * len(self.layers_), None, target_keep
-        return source.keys_values, keys_keep(source.keep, number_BT, source.numbers), target_keep
+        keep = keys_keep(keep_BS, number_BS, number_BS)
+        for layer in self.layers_:
+            x_BSD = layer(x_BSD, keep, keep_BS, seed=seed)
+        return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
 class DecoderLayer(CompositeLayer):
@@ -328,6 +274,57 @@ class DecoderLayer(CompositeLayer):
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
 
 
+class Decoder(CompositeLayer):
+    """N layers of masked self-attention or SSRU, attention to the encoder's output, and feed-forward (section 3.1).
+
+    They may be of another class or function, `layer`.
+    """
+
+    is_causal: ClassVar[bool] = True
+    """Whether targets attend only to those before them."""
+
+    def __init__(
+        self, hparams: TransformerHParams, has_source: bool, layer: Callable[..., Any] = DecoderLayer, **kwargs
+    ):
+        super().__init__(**kwargs)
+        hparams = hparams.of_decoder
+        attends = hparams.decoder_layer != "ssru" or not self.is_causal
+        shared = build_shared(self, hparams, self.is_causal) if attends else {}
+        self.layers_ = [
+            layer(hparams, i, has_source, **shared, dtype=self.dtype_policy, name=f"layer_{i}")
+            for i in range(hparams.decoder_layers)
+        ]
+        self.relative_bias = shared.get("relative_bias")
+        self.final_norm = build_final_norm(self, hparams)
+
+    def read_source(self, x_BSD, keep_BS) -> EncodedSource:
+        """Projects the encoder's output (B, S, D) for every layer; `keep_BS` (B, S) bool is True at data."""
+        return EncodedSource(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
+
+    def call(
+        self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None
+    ):
+        """Returns `x` after all layers: (B, T, D), where position t sees those up to t, or with a cache (N, D).
+
+        `keep_BT` (B, T) bool is False at padding, which does not affect other positions. In packed rows, a position
+        sees only its own example; `number_BT` is from `example_numbers`.
+        """
+        keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
+        for layer, own in zip(self.layers_, keys_values, strict=True):
+            x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
+        return self.final_norm(x) if self.final_norm is not None else x
+
+    def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
+        """Returns each layer's keys and values of the source, and the masks of source keys and target keys.
+
+        The mask of target keys only separates packed examples: padding comes last, so no data position sees it.
+        """
+        target_keep = None if number_BT is None else same_example(number_BT, number_BT)
+        if source is None:
+            return [None] * len(self.layers_), None, target_keep
+        return source.keys_values, keys_keep(source.keep, number_BT, source.numbers), target_keep
+
+
 def attended_inputs(model: SequenceModel, inputs):
     """Returns which inputs may be attended to, (B, S) bool: data, with `input_end=false` without the end of tokens."""
     has_tokens = model.spec.inputs is not None and model.spec.inputs.kind == FeatureKind.TOKENS
@@ -337,12 +334,13 @@ def attended_inputs(model: SequenceModel, inputs):
 def build_self_attention(
     owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow, **settings: Any
 ) -> MultiHeadAttention:
-    """Returns the self-attention layer of `owner`, with relative or rotary positions if the hparams choose them.
+    """Returns the self-attention layer of `owner`, with the relative or rotary positions that the hparams choose.
 
     `settings` are further arguments of `MultiHeadAttention`.
     """
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     settings |= {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    settings |= {"relative_keys": hparams.relative_keys}
     return build_attention(owner, hparams, "self_attention", span=span, **settings)
 
 

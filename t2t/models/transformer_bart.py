@@ -5,13 +5,11 @@ Legend: B batch, T length, D width. In a step of decoding: N rows of one positio
 
 from typing import Unpack
 
-import keras
-
 from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.norm import build_norm
 from t2t.layers.positions import Positions, build_positions
-from t2t.layers.residual import build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Named
 from t2t.models.transformer import Transformer
 from t2t.registry import register_model
@@ -24,24 +22,23 @@ class TransformerBart(Transformer):
     hparams_class = TransformerBartHParams
 
     def create_positions(self, **named: Unpack[Named]) -> "PlacedEmbeddings":
-        """Returns the unbuilt layer of the targets, and creates that of the inputs."""
-        named.pop("name")
-        if self.spec.inputs:
-            self.source_positions = PlacedEmbeddings(self.hparams, name="source_positions", **named)
-        return PlacedEmbeddings(self.hparams, name="target_positions", **named)
+        """Returns the unbuilt layer of the targets; `build` creates that of the inputs."""
+        return PlacedEmbeddings(self.hparams, **named | {"name": "target_positions"})
 
     def build(self, input_shape=None):
         """Creates every weight."""
         super().build()
         if self.encoder is not None:
-            build_all((self.source_positions,), (None, None, self.hparams.hidden_size))
+            policy = self.dtype_policy
+            self.source_positions = PlacedEmbeddings(self.hparams, dtype=policy, name="source_positions")
+            self.source_positions.build((None, None, self.hparams.hidden_size))
 
     def place_source(self, x_BSD, position_BS=None):
         """Returns embedded inputs (B, S, D) with their positions."""
         return self.source_positions(x_BSD, position_BS)
 
 
-class PlacedEmbeddings(keras.layers.Layer):
+class PlacedEmbeddings(CompositeLayer):
     """Adds positions to embeddings and normalises the sums, each only if the hparams ask for it."""
 
     def __init__(self, hparams: TransformerBartHParams, **kwargs):
@@ -52,10 +49,6 @@ class PlacedEmbeddings(keras.layers.Layer):
         self.norm = None
         if hparams.embedding_norm:
             self.norm = build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm")
-
-    def build(self, input_shape):
-        """Builds the positions and the norm."""
-        build_all((self.positions, self.norm), input_shape)
 
     def call(self, x, position_BT=None, cache: StepCache | None = None):
         """Returns `x`, (B, T, D) or with a cache (N, D), with positions added and normalised; see `Positions`."""

@@ -128,7 +128,7 @@ class TransformerCmlm(Transformer):
 
     def create_decoder(self, has_source: bool, **named: Unpack[Named]) -> "CmlmDecoder":
         """Returns the unbuilt decoder, in which every position attends to all others."""
-        return CmlmDecoder(self.hparams, has_source, **named)
+        return CmlmDecoder(self.hparams, has_source, CmlmDecoderLayer, **named)
 
     def encode(self, features: Features, seed=None) -> Any:
         """Returns the source as `EncodedWithLength`; the LENGTH token comes before its words (section 2.3)."""
@@ -204,10 +204,6 @@ class CmlmDecoder(Decoder):
     """The Transformer's decoder without the causal mask (section 2.1)."""
 
     is_causal = False
-
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Unpack[Named]) -> "CmlmDecoderLayer":
-        """Returns the unbuilt layer `index`, from 0."""
-        return CmlmDecoderLayer(hparams, index, has_source, **named)
 
     def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:
         """Returns each layer's keys and values of the source, and which keys of source and target hold data."""

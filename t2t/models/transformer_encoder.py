@@ -17,7 +17,6 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.masks import mean_of_kept
 from t2t.layers.mode import Costs, in_mode, with_costs
 from t2t.layers.positions import build_positions
-from t2t.layers.residual import build_all
 from t2t.layers.tensors import Features, at_least
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.transformer import Encoder, attended_inputs
@@ -62,12 +61,6 @@ class TransformerEncoder(SequenceModel):
         """Adds the sizes of the decoder, which a checkpoint for a warm start may have; see the base class."""
         why = f"model {cls.__name__} has no decoder"
         return super().unread_hparams(spec) | dict.fromkeys(("num_decoder_heads", "decoder_filter_size"), why)
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        parts = (self.positions, self.source_dropout, self.encoder)
-        build_all(parts, (None, None, self.hparams.hidden_size))
 
     @property
     def longest_sequence(self) -> int | None:

@@ -7,8 +7,9 @@ named only `x` is (B, T, D) or (N, D). In formulas, steps are numbered from 1, a
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 from keras import ops
@@ -19,7 +20,7 @@ from t2t.layers.dropout import seed_of_step
 from t2t.layers.masks import keys_keep
 from t2t.layers.mode import add_summed_cost, counted, in_mode
 from t2t.layers.positions import Positions, build_positions
-from t2t.layers.residual import build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.sinusoids import sinusoids
 from t2t.layers.tensors import Named, Tensor
 from t2t.models.transformer import Decoder, DecoderLayer, EncodedSource, Encoder, Transformer
@@ -29,7 +30,7 @@ Transform = Callable[[Tensor, Tensor | None], Tensor]
 """A step's layer: `transform(x, seed) -> x`."""
 
 
-class Recurrence(keras.layers.Layer):
+class Recurrence(CompositeLayer):
     """H^t = layer(H^(t-1) + P^t) for t = 1 .. `steps` (section 2.1, equations 4 to 7), the same layer in each step.
 
     P^t is the sum of a vector of the position and one of the step. The caller owns the layer, whose parts that read
@@ -49,8 +50,8 @@ class Recurrence(keras.layers.Layer):
         self.steps, self.layout, self.positions, self.halting = steps, layout, positions, halting
 
     def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        build_all((self.positions, self.halting), input_shape)
+        """Builds the parts for (B, T, D), and computes the vectors of steps."""
+        super().build(input_shape)
         self.step_vectors = sinusoids(self.steps + 1, input_shape[-1], self.layout)[1:]
 
     def call(self, x, keep_BT=None, *, transform: Transform, cache: StepCache | None = None, seed=None):
@@ -93,7 +94,7 @@ class Run:
             return self.transform(x, seed)
 
 
-class Halting(keras.layers.Layer):
+class Halting(CompositeLayer):
     """Adaptive computation time of each position: Graves 2016, equations 5 to 14, at most M steps.
 
     In step n a position that still runs has a halting probability h_n = sigmoid(w s_n + b), where s_n is its state with
@@ -115,10 +116,6 @@ class Halting(keras.layers.Layer):
         self.steps, self.threshold, self.weight = steps, 1.0 - epsilon, weight
         constant = keras.initializers.Constant(bias)
         self.unit = keras.layers.Dense(1, bias_initializer=constant, dtype="float32", name="unit")
-
-    def build(self, input_shape):
-        """Builds the unit for (B, T, D)."""
-        self.unit.build(input_shape)
 
     def call(self, x, keep_BT=None, *, run: Run):
         """Returns the outputs, as `x`; (B, T, D), or with a cache (N, D)."""
@@ -187,12 +184,9 @@ class UniversalDecoder(Decoder):
     """
 
     def __init__(self, hparams: UniversalTransformerHParams, has_source: bool, **kwargs):
-        super().__init__(hparams, has_source, **kwargs)
+        layer = functools.partial(DecoderLayer, passes=hparams.recurrence_steps)
+        super().__init__(hparams, has_source, layer, **kwargs)
         self.recurrence = build_recurrence(self, hparams)
-
-    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> DecoderLayer:
-        """Returns the unbuilt layer; see the base class."""
-        return DecoderLayer(hparams, index, has_source, passes=hparams.recurrence_steps, **named)
 
     def call(
         self, x, source: EncodedSource | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None

@@ -18,7 +18,7 @@ from t2t.inference.files.scoring import align_file, score_file
 from t2t.inference.files.shards import Shard, division_of, part_of, source_index
 from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.pipeline import Failures
+from t2t.pipelines.pipeline import Failures, PipelineTask
 from t2t.runs import loading
 
 MOST_SHARDS = 1000
@@ -31,15 +31,13 @@ _MODES: Mapping[str, tuple[Callable[..., Report], type[FileJob]]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnswerShards:
+class AnswerShards(PipelineTask):
     """Decodes, scores or aligns the shards of a file, and writes each to its part of the output."""
 
     mode: str
     """`decode_from_file`, `score_file` or `align_file`."""
     job: Mapping[str, Any]
     """Fields of the job without its shard."""
-    count: int
-    """Number of shards."""
     runs: tuple[tuple[str, str], ...]
     """Folder and checkpoint of each run."""
     average: str
@@ -51,11 +49,6 @@ class AnswerShards:
     """See `LoadedRun.with_dictionary`."""
     languages: tuple[str, str]
     """See `LoadedRun.with_languages`."""
-
-    @property
-    def failures(self) -> Failures:
-        """Errors of workers."""
-        return Failures(Path(f"{self.job['target']}.failures"))
 
     def open(self) -> "_Model":
         """Loads the model; raises as `load_runs`."""
@@ -130,6 +123,7 @@ def answer_file(
     task = AnswerShards(
         mode=mode,
         job={**job, **paths},
+        failures=Failures(Path(f"{paths['target']}.failures")),
         count=_count_shards(paths["source"], paths["target"], job["window"], most_shards),
         runs=tuple((_absolute(folder), _absolute(checkpoint)) for folder, checkpoint in found),
         average=average,

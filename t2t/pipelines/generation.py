@@ -11,7 +11,7 @@ import functools
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
 from t2t.pipelines.launch import Runner, run_task
-from t2t.pipelines.pipeline import Failures
+from t2t.pipelines.pipeline import Failures, PipelineTask
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
@@ -52,7 +52,7 @@ class NamedProblem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ShardTask:
+class ShardTask(PipelineTask):
     """Base class of tasks on the shards of a plan."""
 
     named: NamedProblem
@@ -60,11 +60,6 @@ class ShardTask:
     folder: Path
     """Where the data is made."""
     tmp_dir: Path
-
-    @property
-    def failures(self) -> Failures:
-        """Errors of workers."""
-        return Failures(self.folder / WORK / "failures")
 
     def open(self) -> GenerationJob:
         """Returns the job.
@@ -92,11 +87,6 @@ class MakeShards(ShardTask):
         """Split and number of each shard."""
         return self.plan.every_shard()
 
-    @property
-    def count(self) -> int:
-        """Number of shards of all splits."""
-        return len(self.shards)
-
     def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
         result = generate_shard(opened, *self.shards[element])
@@ -112,11 +102,6 @@ class MakeShards(ShardTask):
 class DigestShards(ShardTask):
     """Computes digests of the samples of the training split, by which duplicates are found."""
 
-    @property
-    def count(self) -> int:
-        """Number of shards of the training split."""
-        return self.plan.shards[TRAIN]
-
     def run(self, opened: GenerationJob, element: int) -> dict[str, int]:
         """Computes the digests of a shard, see `digest_shard`."""
         return {"samples digested": digest_shard(opened, element).samples}
@@ -127,24 +112,14 @@ class DigestShards(ShardTask):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CallMethod:
-    """Calls a method of a problem with several tuples of arguments; stores the results, plain JSON, in files."""
+class CallFunction(PipelineTask):
+    """Calls a function with a problem and several tuples of arguments; stores the results, plain JSON, in files."""
 
     named: NamedProblem
-    method: str
+    function: Callable[..., Any]
     calls: tuple[tuple, ...]
     folder: Path
     """Folder for the results, empty at first."""
-
-    @property
-    def count(self) -> int:
-        """Number of calls."""
-        return len(self.calls)
-
-    @property
-    def failures(self) -> Failures:
-        """Errors of workers."""
-        return Failures(self.folder / "failures")
 
     def open(self) -> Problem:
         """Returns the problem."""
@@ -152,7 +127,7 @@ class CallMethod:
 
     def run(self, opened: Problem, element: int) -> dict[str, int]:
         """Makes one call."""
-        result, path = getattr(opened, self.method)(*self.calls[element]), self._path(element)
+        result, path = self.function(opened, *self.calls[element]), self._path(element)
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_atomically(path, json.dumps(result).encode())
         return {}
@@ -207,11 +182,14 @@ def _generate(
             call_each = functools.partial(_call_each, named, options, runner, partial / WORK / "calls")
             with contextlib.closing(ReadingProgress()) as shown:
                 plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
+            failures = Failures(partial / WORK / "failures")
+            of_plan: dict[str, Any] = {"named": named, "plan": plan, "folder": partial, "tmp_dir": tmp_dir}
             if TRAIN in plan.shards and problem.duplicate_key() is not None:
-                digesting = DigestShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir)
-                runner(digesting, options, "duplicates")
+                runner(DigestShards(count=plan.shards[TRAIN], failures=failures, **of_plan), options, "duplicates")
                 find_duplicates(plan, partial)
-            runner(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.stored.name)
+            runner(
+                MakeShards(count=len(plan.every_shard()), failures=failures, **of_plan), options, problem.stored.name
+            )
             return finish(plan, problem, partial, folder)
 
 
@@ -221,13 +199,17 @@ def _call_each(
     runner: Runner,
     folder: Path,
     problem: Problem,
-    method: str,
+    function: Callable[..., Any],
     calls: Iterable[tuple],
 ) -> Iterator[Any]:
-    """Calls a method of a problem in the workers; a `CallEach` once the first four are bound."""
+    """Calls a function of a problem in the workers; a `CallEach` once the first four are bound."""
     with os_errors_as_machine_errors(f"cannot write {folder}"):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-    task = CallMethod(named=named, method=method, calls=tuple(calls), folder=folder)
+    arguments = tuple(calls)
+    task = CallFunction(
+        named=named, function=function, calls=arguments, folder=folder, count=len(arguments),
+        failures=Failures(folder / "failures"),
+    )  # fmt: skip
     runner(task, options, "vocabulary")
     return task.results()

@@ -1,12 +1,14 @@
 """The Beam pipeline: its options, the task that it runs for each element, and how errors reach the command."""
 
+import abc
 import contextlib
+import dataclasses
 import io
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -25,23 +27,23 @@ from t2t.files.trust import read_sealed, write_sealed
 _KINDS = {"user": UserError, "machine": MachineError}
 
 
-class PipelineTask(Protocol):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelineTask(abc.ABC):
     """The work of a pipeline: elements numbered from 0; each writes a file to a folder that all workers share.
 
     It is pickled for the workers, so it holds only names, paths and numbers, from which `open` creates objects.
     """
 
-    @property
-    def count(self) -> int:
-        """Number of elements."""
+    count: int
+    """Number of elements."""
+    failures: "Failures"
+    """Errors of its workers."""
 
-    @property
-    def failures(self) -> "Failures":
-        """Where the errors of its workers are kept."""
-
+    @abc.abstractmethod
     def open(self) -> Any:
         """Returns what `run` needs; called once in each worker."""
 
+    @abc.abstractmethod
     def run(self, opened: Any, element: int) -> Mapping[str, int]:
         """Does the work of an element, unless it is done; returns its counters, by name.
 
@@ -50,6 +52,7 @@ class PipelineTask(Protocol):
             MachineError: another try may succeed.
         """
 
+    @abc.abstractmethod
     def is_done(self, element: int) -> bool:
         """Returns whether the work of an element is done, for a progress bar."""
 

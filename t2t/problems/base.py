@@ -20,18 +20,10 @@ from t2t.problems.languages import Languages
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
 from t2t.problems.samples import GenerationContext, Sample, SampleFilter, Source
-from t2t.problems.vocabularies import (
-    TextOptions,
-    build_encoders,
-    draw_text,
-    free_texts,
-    known_encoders,
-    labels_of_shard,
-    share_ids,
-)
+from t2t.problems.vocabularies import TextOptions, build_encoders, free_texts, known_encoders, share_ids
 from t2t.registry import FEATURES, PREPROCESSORS
 from t2t.registry.overrides import PluginError, check_overrides, described, shown
-from t2t.registry.tensor2tensor.problems import PROBLEM_ATTRIBUTES
+from t2t.registry.tensor2tensor import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
@@ -322,13 +314,6 @@ class Problem(ABC):
         It makes inputs and targets from the stored targets, so `columns` must map both to these; needs the encoders.
         """
         return None
-
-    # === Called by their names in worker processes ===
-    def _draw_text(self, names: tuple[str, ...], context: GenerationContext, most_bytes: int) -> dict[str, Any]:
-        return draw_text(self, names, context, most_bytes)
-
-    def _labels_of_shard(self, name: str, context: GenerationContext) -> tuple[list[str], int]:
-        return labels_of_shard(self, name, context)
 
 
 def subclass(base: type[Problem], name: str, summary: str, module: str, **attributes: Any) -> type[Problem]:

@@ -41,9 +41,9 @@ def _no_progress(what: str, read: int) -> None:
     """Shows nothing."""
 
 
-def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Calls a method of a problem with each tuple of arguments, in this process; see `CallEach`."""
-    return (getattr(problem, method)(*call) for call in calls)
+def call_here(problem: Any, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Calls a function with a problem and each tuple of arguments, in this process; see `CallEach`."""
+    return (function(problem, *call) for call in calls)
 
 
 @remembered
@@ -51,8 +51,8 @@ def _read_value(path: Path) -> Any:
     return read_sealed(path)["value"]
 
 
-CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a method of a problem, by its name, with each tuple of arguments, in worker processes if there are any; yields
+CallEach = Callable[[Any, Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
+"""Calls a function of a module with a problem and each tuple of arguments, in worker processes if there are any; yields
 the results in order. Arguments must be picklable, results plain JSON."""
 
 
@@ -88,14 +88,15 @@ class GenerationContext:
 
     def fork(self) -> "GenerationContext":
         """Returns a context with the same files, and its own counts and random generator."""
-        return self._copy(random.Random(self.rng.random()))
+        rng = random.Random(self.rng.random())
+        return dataclasses.replace(self, rng=rng, tally=Counter(), enough_bytes=None, skipped=0, shard=0, shards=1)
 
     def each_shard(self, shards: int) -> "list[GenerationContext]":
         """Returns a picklable context for each shard of a split; for 1 shard, that of the whole split."""
         return [
             dataclasses.replace(
-                self._copy(random.Random(self.rng.random())),
-                shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress, call_each=call_here,
+                self.fork(), shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress,
+                call_each=call_here,
             )
             for shard in range(shards)
         ]  # fmt: skip
@@ -121,12 +122,6 @@ class GenerationContext:
         with os_errors_as_machine_errors(f"cannot write {path}"):
             write_sealed(path, {"value": value})
         return value
-
-    def _copy(self, rng: random.Random) -> "GenerationContext":
-        return GenerationContext(
-            self.tmp_dir, rng, progress=self.progress, shard_bytes=self.shard_bytes, work_dir=self.work_dir,
-            call_each=self.call_each, data_dir=self.data_dir,
-        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

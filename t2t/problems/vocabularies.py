@@ -234,7 +234,7 @@ def sampled_text(
     else:
         of_shard = min(most_bytes, _EQUAL_PARTS * most_bytes // shards)
         calls = [(names, each, of_shard) for each in context.each_shard(shards)]
-        drawn = _counted(context.call_each(problem, "_draw_text", calls), len(names), context)
+        drawn = _counted(context.call_each(problem, draw_text, calls), len(names), context)
     sample = merge_samples((SpreadSample(**fields) for fields in drawn), most_bytes)
     report(sample.size())
     yield from sample.lines
@@ -278,7 +278,7 @@ def _training_labels(problem: Samples, name: str, context: GenerationContext) ->
     read, labels = 0, set[str]()
     calls = [(name, each) for each in context.each_shard(problem.shards(TRAIN, context))]
     call_each = context.call_each if len(calls) > 1 else call_here
-    for of_shard, count in call_each(problem, "_labels_of_shard", calls):
+    for of_shard, count in call_each(problem, _labels_of_shard, calls):
         read, labels = read + count, labels.union(of_shard)
         context.progress("classes", read)
     if not labels:
@@ -286,7 +286,7 @@ def _training_labels(problem: Samples, name: str, context: GenerationContext) ->
     return tuple(sorted(labels))
 
 
-def labels_of_shard(problem: Samples, name: str, context: GenerationContext) -> tuple[list[str], int]:
+def _labels_of_shard(problem: Samples, name: str, context: GenerationContext) -> tuple[list[str], int]:
     """Returns the classes of the training samples of a shard, sorted, and the number of samples."""
     number, labels = 0, set()
     for number, sample in enumerate(samples_of(problem, TRAIN, context), 1):

@@ -34,7 +34,6 @@ Licence: research use, as WMT states; each corpus has its own terms.
 As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and <EOS> before it and UNK after it.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -69,23 +68,6 @@ class WmtTranslation(TfdsProblem, Text2Text):
         return [dict(zip((INPUTS, TARGETS), sides, strict=True))]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pair:
-    """English and another language."""
-
-    code: str
-    language: str
-    year: int
-    vocabularies: tuple[str, ...]
-    """Keys of `_VOCABULARIES`."""
-    size: str = ""
-    """Of the training data, for summaries."""
-    of_2017: bool = False
-    """Whether its problems have the names of Tensor2Tensor's first versions."""
-    shared: bool = True
-    """Whether both languages share a vocabulary."""
-
-
 _VOCABULARIES: dict[str, tuple[str, dict[str, Any]]] = {
     "8k": ("8k pieces", {"vocab_size": 2**13}),
     "32k": ("32k pieces", {"vocab_size": 2**15}),
@@ -95,37 +77,30 @@ _VOCABULARIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """By name, the words for summaries and the attributes of the problem."""
 
-_PAIRS = (
-    _Pair("de", "German", 2014, ("8k", "32k", "128k", "characters"), "4.5 million pairs, ", of_2017=True),
-    _Pair("fr", "French", 2014, ("8k", "32k", "128k", "characters"), "40 million pairs, ", of_2017=True),
-    _Pair("cs", "Czech", 2014, ("32k", "characters")),
-    _Pair("es", "Spanish", 2013, ("8k", "32k", "characters")),
-    _Pair("et", "Estonian", 2018, ("32k", "characters")),
-    _Pair("ro", "Romanian", 2016, ("8k", "32k", "characters")),
-    _Pair("zh", "Chinese", 2017, ("8k", "32k"), shared=False),
+_PAIRS: tuple[tuple[str, str, int, str, str], ...] = (
+    ("de", "German", 2014, "8k 32k 128k characters", "4.5 million pairs, "),
+    ("fr", "French", 2014, "8k 32k 128k characters", "40 million pairs, "),
+    ("cs", "Czech", 2014, "32k characters", ""),
+    ("es", "Spanish", 2013, "8k 32k characters", ""),
+    ("et", "Estonian", 2018, "32k characters", ""),
+    ("ro", "Romanian", 2016, "8k 32k characters", ""),
+    ("zh", "Chinese", 2017, "8k 32k", ""),
 )
+"""Code, language, year, vocabularies and, for summaries, the size of the training data of each."""
 
-
-def _register(pair: _Pair, vocabulary: str) -> None:
-    described, attributes = _VOCABULARIES[vocabulary]
-    summary = f"WMT {pair.year} news translation, English to {pair.language} ({pair.size}{described})."
-    characters = vocabulary == "characters"
-    if pair.of_2017:
-        name = f"wmt_en{pair.code}_{'characters' if characters else f'tokens_{vocabulary}'}"
-    else:
-        name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
-    attributes = {
-        "target_language": pair.code,
-        "dataset": f"wmt{pair.year % 100}_translate/{pair.code}-en",
-        **({} if pair.shared else {"shared_vocabulary": False}),
-        **attributes,
-    }
-    register_problem(name)(subclass(WmtTranslation, name, summary, __name__, **attributes))
-
-
-for _pair in _PAIRS:
-    for _vocabulary in _pair.vocabularies:
-        _register(_pair, _vocabulary)
+for _code, _language, _year, _kinds, _size in _PAIRS:
+    for _kind in _kinds.split():
+        _described, _attributes = _VOCABULARIES[_kind]
+        _characters = "_characters" if _kind == "characters" else ""
+        if _code in ("de", "fr"):
+            _name = f"wmt_en{_code}{_characters or f'_tokens_{_kind}'}"
+        else:
+            _name = f"translate_en{_code}_wmt{_characters or _kind}"
+        _summary = f"WMT {_year} news translation, English to {_language} ({_size}{_described})."
+        _attributes = {"target_language": _code, "dataset": f"wmt{_year % 100}_translate/{_code}-en", **_attributes}
+        if _code == "zh":
+            _attributes["shared_vocabulary"] = False
+        register_problem(_name)(subclass(WmtTranslation, _name, _summary, __name__, **_attributes))
 
 
 _VOCABULARY = "vocab.bpe.32000"

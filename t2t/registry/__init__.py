@@ -6,9 +6,9 @@ loaded in `plugins.py` and `usr_package.py`, what is checked in their classes in
 
 from typing import Any
 
+from t2t.registry import tensor2tensor
 from t2t.registry.entry import Entry, RegistrationError, read_registrations, snake_case
 from t2t.registry.registry import Registry
-from t2t.registry.tensor2tensor import hparams, models, problems
 
 __all__ = ["Entry", "RegistrationError", "Registry", "read_registrations", "snake_case"]
 
@@ -20,8 +20,7 @@ MODELS: Registry[Any] = Registry(
     bases=("t2t.models.base.SequenceModel",),
     read_source=True,
     model_files=_CLASSICS,
-    aliases=models.ALIASES,
-    missing=models.MISSING,
+    theirs=tensor2tensor.MODELS,
 )
 HPARAMS: Registry[Any] = Registry(
     "hparams",
@@ -30,13 +29,11 @@ HPARAMS: Registry[Any] = Registry(
     bases=(),
     called=lambda: None,
     model_files=_CLASSICS,
-    aliases=hparams.ALIASES,
-    missing=hparams.MISSING,
-    families=hparams.FAMILIES,
+    theirs=tensor2tensor.HPARAMS,
 )
 HPARAMS_RANGES: Registry[Any] = Registry(
     "hparams_range", "t2t.hparams", title="HParams ranges", bases=(), called=lambda rhp: None,
-    missing=hparams.MISSING_RANGES,
+    theirs=tensor2tensor.RANGES,
 )  # fmt: skip
 MODALITIES: Registry[Any] = Registry(
     "modality",
@@ -82,8 +79,7 @@ PROBLEMS: Registry[Any] = Registry(
     "t2t.problems",
     bases=("t2t.problems.base.Problem",),
     reserved_suffixes=("_rev", "_copy", "_masked"),
-    aliases=problems.ALIASES,
-    missing=problems.MISSING,
+    theirs=tensor2tensor.PROBLEMS,
 )
 REGISTRIES = tuple(one for one in globals().values() if isinstance(one, Registry))
 """All of them, in the order of `--registry_help`."""

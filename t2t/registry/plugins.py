@@ -12,10 +12,9 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
 
 from t2t.errors import UserError, first_few, one_line
 from t2t.files.paths import check_local, local_path
@@ -52,10 +51,6 @@ class Plugin:
     """Version of the distribution, or sha256 of the folder's Python sources."""
     registered: tuple[str, ...]
     """What it registered, as `kind:name`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the plug-in as plain JSON."""
-        return asdict(self)
 
 
 def load_plugins(usr_dir: str | None = None) -> list[Plugin]:

@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, overload
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.registry.entry import Entry, RegistrationError, assigned_in_class, read_registrations, snake_case
 from t2t.registry.overrides import check_registered
+from t2t.registry.tensor2tensor import TheirNames
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Callable[..., Any])
@@ -43,9 +44,7 @@ class Registry(Generic[T]):
         read_source: list built-ins by reading their source, because importing them is slow.
         model_files: package of files with hparams sets and a network each, whose names are also read from source.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
-        aliases: other names of built-ins.
-        missing: names of Tensor2Tensor that do not exist here -> what to use instead, empty if nothing is close.
-        families: the same for all names that begin with a regular expression.
+        theirs: Tensor2Tensor's names.
     """
 
     plugin_hint = "to load your own, pass --t2t_usr_dir"
@@ -63,9 +62,7 @@ class Registry(Generic[T]):
         read_source: bool = False,
         model_files: str = "",
         reserved_suffixes: tuple[str, ...] = (),
-        aliases: Mapping[str, str] | None = None,
-        missing: Mapping[str, str] | None = None,
-        families: Mapping[str, str] | None = None,
+        theirs: TheirNames | None = None,
     ):
         self.kind, self.label = kind, kind.replace("_", " ")
         self.title = title or f"{self.label.capitalize()}s"
@@ -75,9 +72,8 @@ class Registry(Generic[T]):
         self._packages = ({model_files: True} if model_files else {}) | {package: read_source}
         """Dotted name -> whether its modules are read instead of imported."""
         self._reserved_suffixes = reserved_suffixes
-        self._aliases = dict(aliases or {})
-        self._missing = dict(missing or {})
-        self._families = dict(families or {})
+        self._theirs = theirs or TheirNames()
+        self._missing = dict(self._theirs.missing)
         self._entries: dict[str, Entry[T]] = {}
         self._built_ins_read = False
         self._frozen = False
@@ -95,7 +91,8 @@ class Registry(Generic[T]):
 
         def decorate(value: Any) -> Any:
             chosen = name or getattr(value, self._named_by, "") or snake_case(value.__name__)
-            self._add(chosen, value, _caller())
+            summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
+            self._insert(Entry(chosen, summary, _caller(), value))
             for alias in aliases:
                 self.alias(alias, chosen)
             return value
@@ -211,15 +208,6 @@ class Registry(Generic[T]):
         """Removes names, e.g. those of a plug-in that is about to be loaded again."""
         self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
 
-    def _add(self, name: str, value: Any, origin: str) -> None:
-        own = getattr(value, self._named_by, name) if self._named_by else name
-        if own != name:
-            raise RegistrationError(
-                f"{self.label} {name!r} ({origin}): its {self._named_by} is {own!r}", "give both the same name"
-            )
-        summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
-        self._insert(Entry(name, summary, origin, value))
-
     def _insert(self, entry: Entry[T]) -> None:
         known = self._entries.get(entry.name)
         if not _NAME.match(entry.name):
@@ -242,6 +230,12 @@ class Registry(Generic[T]):
         if entry.value is not None and self._bases is not None:
             self._check_kind(entry, self._bases)
             check_registered(entry.value, self._called)
+            own = getattr(entry.value, self._named_by, "") if self._named_by else ""
+            if own and own != entry.name:
+                raise RegistrationError(
+                    f"{self.label} {entry.name!r} ({entry.origin}): its {self._named_by} is {own!r}",
+                    "give both the same name",
+                )
         if self._frozen and known is None:
             raise RegistrationError(
                 f"{self.label} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts",
@@ -262,17 +256,16 @@ class Registry(Generic[T]):
 
     def unknown(self, name: str) -> str:
         """Returns the error text for a name that is not registered."""
-        known = self.names()
+        known, near = self.names(), did_you_mean(name, self.names())
         if name in self._missing:
-            advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
-            missing = f"{self.label} {name!r} of Tensor2Tensor does not exist here"
-            return f"{missing}; {advice}list all names with --registry_help"
-        found = (advice for start, advice in self._families.items() if re.match(start, name))
-        family = "".join(f"{advice}; " for advice in islice(found, 1))
+            advice = f"{self._missing[name]}; " if self._missing[name] else near
+            return f"{self.label} {name!r} of Tensor2Tensor does not exist here; {advice}list all with --registry_help"
+        families = (advice for start, advice in self._theirs.families.items() if re.match(start, name))
+        family = "".join(f"in place of Tensor2Tensor's: {advice}; " for advice in islice(families, 1))
         listed = f" ({', '.join(known)})" if len(known) <= _FEW else ""
         return (
-            f"{self.label} {name!r} is not registered; {did_you_mean(name, known)}{family}{len(known)} {self.label} "
-            f"names exist{listed}: list them with --registry_help; {self.plugin_hint}"
+            f"{self.label} {name!r} is not registered; {near}{family}{len(known)} {self.label} names exist{listed}: list "
+            f"them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:
@@ -282,7 +275,7 @@ class Registry(Generic[T]):
         try:
             for package, read_source in self._packages.items():
                 self._read_package(package, read_source)
-            for alias, target in self._aliases.items():
+            for alias, target in self._theirs.aliases.items():
                 self.alias(alias, target)
         except BaseException:
             self._built_ins_read = False  # so that the next call fails too, instead of returning half of the names

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any
 from t2t.errors import UserError
 from t2t.files.paths import StrPath
 from t2t.registry import REGISTRIES
-from t2t.runs.arguments import (
-    as_config,
-    as_integer,
-    as_path,
-    as_text,
-    checks_arguments,
-    unknown_argument,
-)
-from t2t.runs.config import TRAIN_OPTIONS
+from t2t.runs.arguments import checks_arguments, unknown_argument
+from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
@@ -41,10 +34,10 @@ def registered(kind: str = "problem", containing: str = "", t2t_usr_dir: StrPath
         UserError: an unknown kind, or a plug-in that cannot be imported.
     """
     kinds = {registry.kind: registry for registry in REGISTRIES}
-    if as_text("kind", kind) not in kinds:
+    if kind not in kinds:
         raise UserError(f"registered {kind!r}: there is no such kind", f"ask for one of {', '.join(kinds)}")
-    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
-    return {entry.name: entry.summary for entry in kinds[kind].entries(as_text("containing", containing))}
+    load_plugins_quietly(t2t_usr_dir)
+    return {entry.name: entry.summary for entry in kinds[kind].entries(containing)}
 
 
 @checks_arguments()
@@ -78,20 +71,17 @@ def generate_data(
         MachineError: the data cannot be written.
     """
     from t2t.runs.data import check_data_options, generate_all
-    from t2t.runs.names import option_names, resolve_aliases
+    from t2t.runs.names import option_names
 
-    config = as_config(
-        problem=problem, data_dir=data_dir, tmp_dir=tmp_dir, t2t_usr_dir=t2t_usr_dir, problem_options=options
-    )
-    seed = as_integer("random_seed", random_seed)
+    names = {"problem": problem, "data_dir": data_dir, "tmp_dir": tmp_dir, "t2t_usr_dir": t2t_usr_dir}
+    config = RunConfig.given({**names, "problem_options": options})
     load_plugins_quietly(config.t2t_usr_dir)
-    config = resolve_aliases(config)
     known = option_names(config.problem)
     for name in options:
         if name.rpartition(".")[2] not in known:
             raise unknown_argument("generate_data", name, ["data_dir", "tmp_dir", "random_seed", "t2t_usr_dir", *known])
     check_data_options(config)
-    made = generate_all(config, seed)
+    made = generate_all(config, random_seed)
     return {
         split if len(made) == 1 else f"{manifest.problem}/{split}": found.examples
         for manifest in made
@@ -144,11 +134,11 @@ def train(
     """
     from t2t.runs.experiment import Experiment
 
-    given = as_config(
-        problem=problem, model=model, hparams_set=hparams_set, hparams=hparams, train_steps=train_steps,
-        problem_options=problem_options, data_dir=data_dir, output_dir=output_dir, t2t_usr_dir=t2t_usr_dir, **options,
-    )  # fmt: skip
-    experiment = Experiment.resolve(given)
+    given = {
+        "problem": problem, "model": model, "hparams_set": hparams_set, "hparams": hparams, "train_steps": train_steps,
+        "problem_options": problem_options, "data_dir": data_dir, "output_dir": output_dir, "t2t_usr_dir": t2t_usr_dir,
+    }  # fmt: skip
+    experiment = Experiment.resolve(RunConfig.given({**given, **options}))
     experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
     prepare_framework()
     from t2t.runs.training import TrainingRun

@@ -11,10 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, ask_for
 from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.override import format_overrides
-from t2t.hparams.synonyms import meant_by
+from t2t.hparams.override import format_overrides, meant_by
 from t2t.registry import PROBLEMS
-from t2t.runs.config import NAMES, RunConfig
+from t2t.runs.config import RunConfig
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,8 +92,9 @@ class PythonDoor:
 
 
 def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates an API function: an unknown argument is a one-line error, and errors name arguments, not flags.
+    """Decorates an API function: arguments are checked by their annotations, and errors name arguments, not flags.
 
+    A text, path, whole number, dict of options or overrides arrives as `as_text`, `as_path` and the like return it.
     `others` are the names that the function takes as `**kwargs`; without them, it checks these names itself.
     """
 
@@ -112,11 +112,14 @@ def checks_arguments(others: Collection[str] = ()) -> Callable[[Callable[P, R]],
                 if name not in known:
                     raise unknown_argument(function.__name__, name, known)
             try:
-                signature.bind(*args, **kwargs)
+                bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise ArgumentError(f"t2t.{function.__name__}: {error}", f"it takes {', '.join(known)}") from None
+            bound.apply_defaults()
             try:
-                return function(*args, **kwargs)
+                for name, value in bound.arguments.items():
+                    bound.arguments[name] = _checked(signature.parameters[name], value)
+                return function(*bound.args, **bound.kwargs)
             except T2TError as error:
                 error.door = error.door or door
                 raise
@@ -143,6 +146,30 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
 
 def _problem_options() -> set[str]:
     return {field.name for entry in PROBLEMS.entries() if entry.value for field in fields(entry.value.options_class)}
+
+
+_PATHS = ("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "warm_start_from")
+_MINIMUM = {"weight_shards": 1, "n_best": 1, "parity_lines": 1}
+"""Of whole numbers; of others it is 0."""
+
+
+def _checked(parameter: inspect.Parameter, value: Any) -> Any:
+    """Returns an argument in the form that the annotation of its parameter, a text, says; see `checks_arguments`."""
+    name, kind = parameter.name, parameter.annotation
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return {key: as_path(key, one) if key in _PATHS else one for key, one in value.items()}
+    if kind == "str":
+        return as_text(name, value)
+    if kind in ("StrPath", "StrPath | None"):
+        return as_path(name, value, "a folder" if parameter.default is parameter.empty else "")
+    if kind == "int" or (kind == "int | None" and value is not None):
+        return as_integer(name, value, _MINIMUM.get(name, 0))
+    if kind == "StrPath | int":
+        is_step = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if is_step else as_path(name, value, "a step, latest, best or averaged")
+    if kind == "str | Mapping[str, Any]":
+        return as_overrides(value)
+    return as_options(name, value) if kind == "Mapping[str, Any] | None" else value
 
 
 def as_path(name: str, value: Any, what: str = "") -> str:
@@ -196,18 +223,3 @@ def as_overrides(value: Any) -> str:
     if not isinstance(value, str | None):
         raise ArgumentError("give a dict, or text such as 'batch_size=512,num_heads=4'", option="hparams", value=value)
     return value or ""
-
-
-_PATHS = ("data_dir", "tmp_dir", "output_dir", "t2t_usr_dir", "warm_start_from")
-
-
-def as_config(**given: Any) -> RunConfig:
-    """Returns the configuration of arguments with the names of its options; raises ArgumentError for wrong types."""
-    values = dict(given)
-    for names, convert in ((NAMES, as_text), (_PATHS, as_path), (("problem_options",), as_options)):
-        values |= {name: convert(name, given[name]) for name in names if name in given}
-    if "hparams" in given:
-        values["hparams"] = as_overrides(given["hparams"])
-    if given.get("train_steps") is not None:
-        values["train_steps"] = as_integer("train_steps", given["train_steps"])
-    return RunConfig.given(values)

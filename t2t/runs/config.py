@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.backends.cluster import ALONE, Cluster, find_cluster
+from t2t.backends.cluster import Cluster, find_cluster
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.field import check_values, param
@@ -129,17 +129,17 @@ class RunConfig:
         """Returns the configuration with values from `origin`, which replace what it has."""
         return dataclasses.replace(self, **values, origins={**self.origins, **dict.fromkeys(values, origin)})
 
-    @property
+    @functools.cached_property
     def data_folder(self) -> Path:
         """Folder of generated data."""
         return local_path(self.data_dir or DEFAULT_DATA_DIR)
 
-    @property
+    @functools.cached_property
     def tmp_folder(self) -> Path:
         """Folder of raw files."""
         return local_path(self.tmp_dir) if self.tmp_dir else self.data_folder / "tmp"
 
-    @property
+    @functools.cached_property
     def output_folder(self) -> Path:
         """Folder of the run."""
         default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"
@@ -154,10 +154,6 @@ class RunConfig:
     def cluster(self) -> Cluster:
         """The processes that train together; raises UserError if their addresses are invalid."""
         return find_cluster(self.worker_hosts, self.worker_index)
-
-    def devices(self, cluster: Cluster = ALONE) -> tuple[int, int, Cluster, int]:
-        """Returns the arguments of `Backend.devices`."""
-        return self.worker_gpu, self.worker_cpu, cluster, self.weight_shards
 
     def remembered(self) -> dict[str, Any]:
         """Returns the options of `REMEMBERED` by name, without the best checkpoints if there is no evaluation."""

@@ -25,8 +25,7 @@ from t2t.problems.vocabularies import TextOptions, free_texts, learn_vocabulary,
 from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
 from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, mixture_of
+from t2t.specs.features import ProblemSpec, merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
 
 log = logging.getLogger("t2t")
@@ -149,14 +148,9 @@ def _stored_problem(config: RunConfig) -> Problem:
     problem = get_problem(config.problem, config.problem_options)
     folder = data_folder(config.data_folder, problem)
     refresh(folder)
-    if (folder / MANIFEST_NAME).is_file():
-        problem = _with_options_of(read_manifest(folder), config, problem)
+    if (folder / MANIFEST_NAME).is_file() and (remembered := read_manifest(folder).options):
+        problem = get_problem(config.problem, {**remembered, **config.problem_options})
     return problem.stored
-
-
-def _with_options_of(manifest: Manifest, config: RunConfig, problem: Problem) -> Problem:
-    remembered = manifest.options
-    return get_problem(config.problem, {**remembered, **config.problem_options}) if remembered else problem
 
 
 def open_data(
@@ -190,9 +184,14 @@ def open_data(
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
-    problem = _with_options_of(manifest, config, problem)
+    if manifest.options:
+        problem = get_problem(config.problem, {**manifest.options, **config.problem_options})
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
-    problem = _with_its_files(config, problem, manifest)
+    # with the files that the data was made from, which may have moved
+    changed = problem.options.changed()
+    made_from = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
+    if changed != changed | made_from:
+        problem = get_problem(config.problem, changed | made_from)
     opened = [split for split in manifest.splits if splits is None or split in splits]
     fetch_data(folder, manifest, opened)
     problem.with_encoders(load_encoders(folder, manifest))
@@ -290,13 +289,6 @@ def check_split(data: OpenData, split: str) -> None:
     data.manifest.split(split)
 
 
-def _with_its_files(config: RunConfig, problem: Problem, manifest: Manifest) -> Problem:
-    """Returns the problem with the files that the data was made from."""
-    options = problem.options.changed()
-    there = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
-    return problem if options == options | there else get_problem(config.problem, options | there)
-
-
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:
     """Returns the sha256 of the manifest, without and with the paths of raw files.
 
@@ -318,13 +310,8 @@ def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
     return merge_problem_entries({one.problem.name: one.problem.encoders for one in data})
 
 
-def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
-    """Returns the features that a model is built for."""
-    return joined_spec([one.problem.spec() for one in data])
-
-
 def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
-    """Returns the features of one problem, or of the mixture of several."""
+    """Returns the features of one problem, or of the mixture of several, that a model is built for."""
     if len(specs) == 1:
         return specs[0]
     return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))

@@ -12,7 +12,7 @@ from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, length_unit
 from t2t.data.generation.data_folder import data_folder
-from t2t.data.reading.reader import BLOCK, batch_unit, checked_columns, lengths_of_all, sequences_of
+from t2t.data.reading.reader import BLOCK, SequenceLengths, batch_unit, checked_columns
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
@@ -87,8 +87,8 @@ def _part_cost(part: TrainedProblem) -> tuple[float, bool]:
 def _sample_lengths(part: TrainedProblem) -> dict[str, np.ndarray]:
     """Returns the lengths of the sequences of the first training examples."""
     reader = part.data.readers[TRAIN]
-    sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
-    return lengths_of_all(reader, sequences, np.arange(min(len(reader), BLOCK)))
+    sequences = SequenceLengths(reader, checked_columns(reader, part.data.problem.columns))
+    return sequences.of(np.arange(min(len(reader), BLOCK)))
 
 
 def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:
@@ -107,16 +107,18 @@ def describe(run: TrainingRun) -> list[str]:
     best = run.parts[0].best_metric
     if len(run.parts) > 1:
         best = f"the mean over the problems of {hparams.best_metric or 'the loss per token'}"
+    shapes = f"at most {hparams.fixed_shapes} shapes for a problem" if hparams.fixed_shapes else "any shapes"
+    if hparams.packed_length:
+        shapes = f"one shape, of rows of {hparams.packed_length} ids"
     return [
-        _names_line(config),
-        _changes_line(run.experiment, hparams, [_unit(part) for part in run.parts]),
+        *_names_lines(run.experiment, hparams, [_unit(part) for part in run.parts]),
         f"data_dir {config.data_folder}, output_dir {config.output_folder}, random_seed {config.random_seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {', '.join(run.devices.names)}",
         *_untrained_lines(run.model, run.step.adapters, hparams),
         f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
-        *([_xla_line(hparams)] if run.step.xla else []),
+        *([f"XLA compiles the forward and backward pass: batches of {shapes}"] if run.step.xla else []),
         *(
             f"plug-in {plugin.name} ({plugin.kind}): {', '.join(plugin.registered) or 'registered nothing'}"
             for plugin in run.experiment.plugins
@@ -124,21 +126,19 @@ def describe(run: TrainingRun) -> list[str]:
     ]
 
 
-def _names_line(config: RunConfig) -> str:
-    return f"problem {config.problem}, model {config.model}, hparams set {config.hparams_set}"
-
-
-def _changes_line(experiment: Experiment, hparams: HParams, units: Iterable[str]) -> str:
-    """Describes what differs from the named set; `units` are those of the batches of each problem."""
-    named = assigned_names(experiment.config.hparams)
-    changed = {
-        name: values
-        for name, values in hparams.difference(experiment.named_set).items()
+def _names_lines(experiment: Experiment, hparams: HParams, units: Iterable[str]) -> list[str]:
+    """Returns the names, and what differs from the named set; `units` are those of the batches of each problem."""
+    config = experiment.config
+    named, unit = assigned_names(config.hparams), " or ".join(dict.fromkeys(units))
+    changes = [
+        f"{name}={new}{f' {unit}' if unit and name in _BATCH_SIZES else ''} (was {old})"
+        for name, (old, new) in hparams.difference(experiment.named_set).items()
         if name in named or name not in DECIDED
-    }
-    unit = " or ".join(dict.fromkeys(units))
-    changes = [_change(name, *values, unit if name in _BATCH_SIZES else "") for name, values in changed.items()]
-    return f"changed hparams: {', '.join(changes) or 'none'}"
+    ]
+    return [
+        f"problem {config.problem}, model {config.model}, hparams set {config.hparams_set}",
+        f"changed hparams: {', '.join(changes) or 'none'}",
+    ]
 
 
 def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: HParams) -> list[str]:
@@ -176,22 +176,12 @@ def _batch_line(run: TrainingRun, part: TrainedProblem) -> str:
     examples = ""
     if lengths:
         most = len(part.data.readers[TRAIN]) * replicas * steps  # no batch has an example twice
-        examples = f", about {_counted(round(min(most, padded / _mean_of_longer(lengths))), 'example')}"
+        count = round(min(most, padded / _mean_of_longer(lengths)))
+        examples = f", about {count:,} example{'s' * (count != 1)}"
     return (
-        f"batch_size{_which(part)}={part.hparams.batch_size} {_unit(part)} per replica per step; "
-        f"{_counted(replicas, 'replica')} x {_counted(steps, 'step')} = {padded:,} an update{examples}"
+        f"batch_size{_which(part)}={part.hparams.batch_size} {_unit(part)} per replica per step; {replicas:,} "
+        f"replica{'s' * (replicas != 1)} x {steps:,} step{'s' * (steps != 1)} = {padded:,} an update{examples}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + "s" * (number != 1)
-
-
-def _xla_line(hparams: HParams) -> str:
-    shapes = f"at most {hparams.fixed_shapes} shapes for a problem" if hparams.fixed_shapes else "any shapes"
-    if hparams.packed_length:
-        shapes = f"one shape, of rows of {hparams.packed_length} ids"
-    return f"XLA compiles the forward and backward pass: batches of {shapes}"
 
 
 def _which(part: TrainedProblem) -> str:
@@ -202,10 +192,6 @@ def _unit(part: TrainedProblem) -> str:
     """Returns what the batch size of a problem counts."""
     reader = part.data.readers[TRAIN]
     return batch_unit(reader.features[name] for name in checked_columns(reader, part.data.problem.columns).values())
-
-
-def _change(name: str, old, new, unit: str) -> str:
-    return f"{name}={new}{unit and ' '}{unit} (was {old})"
 
 
 def dry_run_lines(experiment: Experiment) -> Iterator[str]:
@@ -251,7 +237,7 @@ def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     config = experiment.config
     hparams = decide_precision(experiment.hparams, backend().multiplies_bfloat16())
     problems, specs = experiment.problems, nominal_specs(config)
-    devices = backend().devices(*config.devices())
+    devices = backend().devices(config.worker_gpu, config.worker_cpu, weight_shards=config.weight_shards)
     keras.utils.set_random_seed(config.random_seed)
     model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)
@@ -261,8 +247,7 @@ def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     optimizer.build(added or model.trainable_variables)
     weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *added, *optimizer.variables])
     return [
-        _names_line(config),
-        _changes_line(experiment, hparams, [batch_unit(spec.features.values()) for spec in specs]),
+        *_names_lines(experiment, hparams, [batch_unit(spec.features.values()) for spec in specs]),
         *(_vocabulary_line(config, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
         f"parameters: {model.count_params():,}; {hparams.precision} on {', '.join(devices.names)}",
         *_untrained_lines(model, adapters, hparams),

@@ -10,7 +10,6 @@ import itertools
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generation.data_folder import check_places, data_folder, is_published, lock_generation, publish_data
@@ -73,8 +72,9 @@ def distill_run(
         with PartialFile(decoded, fingerprint) as output:
             _decode(translator, data, n_best, output, window)
             distillation = dataclasses.replace(distillation, references=output.notes)
-            targets = _in_windows(output, window)
-            manifest = write_distilled(folder, data.readers[TRAIN].folder, data.manifest, targets, distillation)
+            lines = output.written()
+            windows = iter(lambda: [json.loads(line) for line in itertools.islice(lines, window)], [])
+            manifest = write_distilled(folder, data.readers[TRAIN].folder, data.manifest, windows, distillation)
             output.discard()
     _report(manifest)
     return manifest
@@ -135,13 +135,6 @@ def find_fault(hypothesis: Hypothesis, max_length: int) -> str:
     if hypothesis.ids[-1:] != (EOS_ID,):
         return "unfinished at its longest length"
     return f"longer than {max_length} ids" if len(hypothesis.ids) > max_length else ""
-
-
-def _in_windows(output: PartialFile, window: int) -> Iterator[list[list[int] | None]]:
-    """Yields the targets that were written, a window of examples at a time."""
-    lines = output.written()
-    while rows := [json.loads(line) for line in itertools.islice(lines, window)]:
-        yield rows
 
 
 def _report(manifest: Manifest) -> None:

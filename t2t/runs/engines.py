@@ -15,11 +15,11 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
 from t2t.files.processor import sees_accelerator
 from t2t.hparams.base import HParams
-from t2t.inference.ctranslate2.cache import ConversionCache, ConvertedModel
+from t2t.inference.ctranslate2.cache import ConversionCache, ConvertedModel, Ids, Questions
 from t2t.inference.ctranslate2.conversion import TokenLists, write_weights
 from t2t.inference.ctranslate2.engine import CTranslate2Engine, search_refusal
 from t2t.inference.engine import AUTO, TENSORFLOW, Engine, EngineChoice, ctranslate2_is_installed
-from t2t.inference.fallback import Demand, FallbackEngine, Ids, Judge, Questions
+from t2t.inference.fallback import Demand, FallbackEngine, Judge
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.runs.startup import prepare_framework

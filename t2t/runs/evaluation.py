@@ -185,12 +185,9 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     scores = [score_outputs(translator.problem, found, examples) for found in outputs]
     identical = sum(ours.ids == theirs.ids for (ours, *_), (theirs, *_) in zip(*outputs, strict=True))
     # Without the end of sequence, which scoring adds; an output of maximum length has none.
-    targets = [_without_end(best.ids)[: full.longest_target] for best, *_ in outputs[1]]
+    found = [best.ids for best, *_ in outputs[1]]
+    targets = [(ids[:-1] if ids[-1:] == (EOS_ID,) else ids)[: full.longest_target] for ids in found]
     log_probs = [np.array(one.score_ids(rows, targets)) for one in both]
     differences = np.abs(log_probs[0] - log_probs[1]) / [len(ids) + 1 for ids in targets]
-    by_name = {one.engine.name: found for one, found in zip(both, scores, strict=True)}
+    by_name = {one.engine.name: score for one, score in zip(both, scores, strict=True)}
     return EngineComparison(by_name, identical, differences)
-
-
-def _without_end(ids: tuple[int, ...]) -> tuple[int, ...]:
-    return ids[:-1] if ids[-1:] == (EOS_ID,) else ids

@@ -27,7 +27,7 @@ from t2t.problems.base import Problem, declared_spec, feature_of
 from t2t.registry import MODALITIES, MODELS, REGISTRIES
 from t2t.registry.plugins import Plugin
 from t2t.runs.config import NAMES, REMEMBERED, RUN, START, TRAIN_ONLY, RunConfig
-from t2t.runs.data import OpenData, encoders_of, find_missing_data, open_all, spec_of
+from t2t.runs.data import OpenData, encoders_of, find_missing_data, joined_spec, open_all
 from t2t.runs.decisions import check_adapters, long_warmup, with_recorded_decisions
 from t2t.runs.names import (
     build_hparams,
@@ -43,8 +43,7 @@ from t2t.runs.names import (
 from t2t.runs.run_checks import find_source
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEV, TARGETS, TRAIN
-from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, split_mixture
+from t2t.specs.features import ProblemSpec, merge_problem_entries, split_mixture
 from t2t.text.vocabulary_files import describe_encoders
 
 log = logging.getLogger("t2t")
@@ -67,30 +66,20 @@ def changeable_fields(record: RunRecord, data: Sequence[OpenData]) -> tuple[str,
     return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
+@dataclasses.dataclass(eq=False)
 class Experiment:
-    """A run: its configuration, and the objects that it names.
+    """A run: its configuration, and the objects that it names."""
 
-    Args:
-        config: complete.
-        hparams: of the run, frozen.
-        named_set: the set as named, before changes.
-        plugins: that are loaded.
-        run: in the output directory; None for a new run.
-        model_class: of the model; None for the one that `config` names.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        hparams: HParams,
-        named_set: HParams,
-        plugins: Sequence[Plugin] = (),
-        run: RunDir | None = None,
-        model_class: type[Any] | None = None,
-    ):
-        self.config, self.hparams, self.named_set = config, hparams, named_set
-        self.plugins, self.run = plugins, run
-        self._model_class = model_class
+    config: RunConfig
+    """Complete."""
+    hparams: HParams
+    """Of the run, frozen."""
+    named_set: HParams
+    """The set as named, before changes."""
+    plugins: Sequence[Plugin] = ()
+    """Those that are loaded."""
+    run: RunDir | None = None
+    """In the output directory; None for a new run."""
 
     @classmethod
     def resolve(cls, config: RunConfig, *, generates: bool = False) -> Self:
@@ -105,7 +94,7 @@ class Experiment:
         """
         plugins = load_plugins_quietly(config.t2t_usr_dir or None)
         run = _run_in(config.output_folder) if config.output_dir else None
-        config = fill_from_start(fill_from_run(resolve_aliases(config), run, generates=generates))
+        config = resolve_aliases(fill_from_start(fill_from_run(config, run, generates=generates)))
         run = run if config.output_dir else _run_in(config.output_folder)
         return cls.of(fill_remembered(config, run), plugins, run)
 
@@ -117,7 +106,6 @@ class Experiment:
             UserError: an unknown name, a wrong value, or hparams that do not fit the problems or the model.
         """
         _check_complete(config)
-        config = resolve_aliases(config)
         problems = problems_of(config)
         for problem in problems:
             check_declared(problem)
@@ -127,20 +115,18 @@ class Experiment:
         experiment._check_names()
         return experiment
 
-    @property
+    @functools.cached_property
     def model_class(self) -> type[Any]:
         """The class of the model, imported at the first use, which closes the registries.
 
         Raises:
             UserError: it does not accept the set or the problems.
         """
-        if self._model_class is None:
-            found = MODELS.get(self.config.model)
-            self._check_model(found)
-            for registry in REGISTRIES:
-                registry.freeze()
-            self._model_class = found
-        return self._model_class
+        found = MODELS.get(self.config.model)
+        self._check_model(found)
+        for registry in REGISTRIES:
+            registry.freeze()
+        return found
 
     @functools.cached_property
     def problems(self) -> list[Problem]:
@@ -202,8 +188,8 @@ class Experiment:
         if goes_on and config.cluster.is_chief and (warning := long_warmup(hparams)):
             log.warning(warning)
 
-    def record(self, hparams: HParams, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
-        """Returns the record of the run with its final hparams; see `RunRecord.warm_start`."""
+    def record(self, hparams: HParams, data: Sequence[OpenData]) -> RunRecord:
+        """Returns the record of the run with its final hparams, before a warm start."""
         config = self.config
         return RunRecord(
             problem=config.problem,
@@ -212,15 +198,14 @@ class Experiment:
             overrides=config.hparams,
             hparams=hparams.to_dict(),
             problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
-            spec=spec_of(data),
+            spec=joined_spec([one.problem.spec() for one in data]),
             data_fingerprint="+".join(one.fingerprint for one in data),
             distilled={
                 one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
             },
             data_dir=to_record(config.data_folder),
             vocabularies=describe_encoders(encoders_of(data)),
-            plugins=[plugin.to_dict() for plugin in self.plugins],
-            warm_start=warm_start,
+            plugins=[dataclasses.asdict(plugin) for plugin in self.plugins],
             random_seed=config.random_seed,
             settings=config.remembered(),
             versions=versions(),
@@ -261,11 +246,9 @@ class Experiment:
         config = self.config
         check_family(config.model, config.hparams_set, model_class, self.hparams)
         declared = [spec for problem in self.problems if (spec := declared_spec(problem)) is not None]
-        for spec in declared:
-            model_class.check_accepts(spec)
         all_features = declared[0] if len(declared) == 1 else ProblemSpec(name=config.problem, members=tuple(declared))
-        if all_features.members:
-            model_class.check_accepts(all_features)
+        for spec in declared if len(declared) < 2 else [*declared, all_features]:
+            model_class.check_accepts(spec)
         if len(declared) == len(self.problems) and self.run is None:
             model_class.check_new(self.hparams, self.named_set, all_features)
 

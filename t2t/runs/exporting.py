@@ -81,14 +81,11 @@ def _trial_inputs(
         file = local_path(parity_file)
         fetch(file)
         return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file.name}"
-    if data_dir:
-        try:
-            return _dev_inputs(loaded, translator, data_dir, limit)
-        except UserError as error:
-            raise UserError(f"{error}", f"{OTHER_INPUTS}") from None
     try:
-        return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
-    except UserError:
+        return _dev_inputs(loaded, translator, data_dir or DEFAULT_DATA_DIR, limit)
+    except UserError as error:
+        if data_dir:
+            raise UserError(f"{error}", f"{OTHER_INPUTS}") from None
         made = "texts made of the run's vocabulary" if reads_ids(translator.model) else "inputs"
         # A run directory may come from a stranger: the data that it names is read only if the user names it too.
         hint = f" (its data was in {loaded.record.data_dir}: name it with --data_dir)" if loaded.record.data_dir else ""

@@ -34,7 +34,7 @@ from t2t.runs.names import get_hparams, get_problem, set_batch_size
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
 from t2t.specs.constants import ADAPTER_FACTORS
-from t2t.specs.mixture import select_problem_entries
+from t2t.specs.features import select_problem_entries
 
 if TYPE_CHECKING:
     from t2t.models.adapted import AdaptedModel
@@ -149,7 +149,6 @@ def load(
     def build() -> "SequenceModel":
         prepare_framework()
         from t2t.inference.parallel import use_single_core_ops
-        from t2t.runs.loading import build_model
 
         if many_rows:
             use_single_core_ops()
@@ -171,10 +170,13 @@ def open_to_decode(
     run = RunDir.open(output_dir)
     check_plugins(run, load_plugins_quietly(t2t_usr_dir))
     record, name = run.record, select_problem(run, problem)
-    options = record.for_problem(name).problem_options
     hparams = _hparams_class(record).from_dict(record.hparams)
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
-    return run, get_problem(name, options).with_encoders(stored_encoders(run, name)), hparams
+    opened = get_problem(name, record.for_problem(name).problem_options)
+    encoders = run.encoders() if name == record.problem else select_problem_entries(run.encoders(), name)
+    if (columns := opened.columns) is not None:
+        encoders = {columns[feature]: encoder for feature, encoder in encoders.items()}
+    return run, opened.with_encoders(encoders), hparams
 
 
 def _note_unused_penalties(hparams: HParams, decode_overrides: str) -> None:
@@ -208,15 +210,6 @@ def _hparams_class(record: RunRecord) -> type[HParams]:
     prepare_framework()
     wanted = MODELS.get(record.model).hparams_class
     return held if issubclass(held, wanted) else wanted
-
-
-def stored_encoders(run: RunDir, problem: str) -> dict:
-    """Returns a problem's vocabularies by the names of its stored features."""
-    encoders = run.encoders()
-    if problem != run.record.problem:
-        encoders = select_problem_entries(encoders, problem)
-    columns = get_problem(problem, run.record.for_problem(problem).problem_options).columns
-    return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}
 
 
 def build_model(
@@ -312,8 +305,6 @@ def load_adapters(
 
     def build():
         prepare_framework()
-        from t2t.runs.loading import adapt_model
-
         return adapt_model(base.build(), read.weights, adapts.scale)
 
     log.info("loaded adapters %s of %s (%d updates)", read.folder, base.checkpoint.folder, read.step)

@@ -18,7 +18,7 @@ from t2t.files.paths import StrPath
 from t2t.hparams.base import HParams
 from t2t.registry import MODELS
 from t2t.registry.overrides import PluginError, described, plugin_errors
-from t2t.runs.arguments import as_overrides, as_path, as_text, checks_arguments
+from t2t.runs.arguments import checks_arguments
 from t2t.runs.config import RunConfig
 from t2t.runs.names import build_hparams, check_family
 from t2t.runs.startup import load_plugins_quietly
@@ -61,13 +61,12 @@ def check_model(
     Raises:
         UserError: an unknown name; or one of these does not hold, and which.
     """
-    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
+    load_plugins_quietly(t2t_usr_dir)
     from t2t.backends.base import FLOAT32
     from t2t.backends.choice import backend
 
     backend().apply_precision(FLOAT32)
-    model, hparams_set = as_text("model", model), as_text("hparams_set", hparams_set)
-    config = RunConfig(model=model, hparams_set=hparams_set, hparams=as_overrides(hparams))
+    config = RunConfig.given({"model": model, "hparams_set": hparams_set, "hparams": hparams})
     model_class, values = MODELS.get(model), build_hparams(config)[0].freeze()
     check_family(model, hparams_set, model_class, values)
     for source, target in itertools.product(model_class.accepts_inputs, model_class.accepts_targets):

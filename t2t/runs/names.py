@@ -19,7 +19,7 @@ from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
 from t2t.runs.config import NAMES, RunConfig
 from t2t.specs.constants import DEV, TRAIN
-from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
+from t2t.specs.features import mixture_of, select_problem_entries, split_mixture
 
 log = logging.getLogger("t2t")
 
@@ -161,13 +161,6 @@ def check_declared(problem: Problem) -> None:
         )  # fmt: skip
 
 
-def check_problem(name: str) -> None:
-    """Raises UserError for a name of no problem and no variant of one; imports no registered problem."""
-    base, _ = split_variants(name)
-    if base not in PROBLEMS:
-        get_problem(name)
-
-
 def select_names(requested: str, excluded: str = "") -> list[str]:
     """Returns the problem names in a comma-separated list, without those in the list `excluded`.
 
@@ -178,7 +171,15 @@ def select_names(requested: str, excluded: str = "") -> list[str]:
     """
     found: dict[str, None] = {}
     for part in (part.strip() for part in requested.split(",") if part.strip()):
-        found |= dict.fromkeys(_matching(part) if part.endswith("*") else split_mixture(part))
+        if not part.endswith("*"):
+            found |= dict.fromkeys(split_mixture(part))
+            continue
+        named = [one.name for one in PROBLEMS.entries() if one.name.startswith(part[:-1]) and not one.alias_of]
+        if not named:
+            raise UserError(
+                "no problem begins so", "list what there is with --registry_help", option="problem", value=part
+            )
+        found |= dict.fromkeys(named)
     for part in (part.strip() for part in excluded.split(",")):
         for name in list(found):
             if name == part or (part.endswith("*") and name.startswith(part[:-1])):
@@ -188,16 +189,6 @@ def select_names(requested: str, excluded: str = "") -> list[str]:
             f"it leaves nothing of --problem={requested}", "exclude less", option="exclude_problems", value=excluded
         )
     return list(found)
-
-
-def _matching(pattern: str) -> list[str]:
-    names = [entry.name for entry in PROBLEMS.entries() if not entry.alias_of]
-    found = [name for name in names if name.startswith(pattern[:-1])]
-    if not found:
-        raise UserError(
-            "no problem begins so", "list what there is with --registry_help", option="problem", value=pattern
-        )
-    return found
 
 
 def get_text_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:

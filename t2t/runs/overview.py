@@ -64,43 +64,25 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
     Links to folders are followed `LINK_LEVELS` deep. No folder is searched twice, so that cycles of links end.
     """
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()  # device and inode of a folder are the same by any path to it
     waiting: deque[tuple[Path, int | None]] = deque([(folder, None)])
     while waiting:
         start, levels = waiting.popleft()
-        for found, links in _walk(start, levels, seen):
-            if found is not None:
-                yield found
-            waiting.extend((link, LINK_LEVELS) for link in links)
-
-
-def _walk(folder: Path, levels: int | None, seen: set[tuple[int, int]]) -> Iterator[tuple[Path | None, list[Path]]]:
-    """Yields for each folder in the tree, `levels` deep, its path if it is a run, and the links to folders in it."""
-    depth = len(folder.parts)
-    for name, folders, files in os.walk(folder):
-        path, identity = Path(name), _identity(name)
-        if identity is None or identity in seen:
-            folders.clear()
-            continue
-        seen.add(identity)
-        if RECORD_FILE in files:
-            folders.clear()
-            yield path, []
-            continue
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
-        links = [path / one for one in folders if (path / one).is_symlink()]
-        if levels is not None and len(path.parts) - depth >= levels:
-            folders.clear()
-            links = []
-        yield None, links
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Returns the device and inode of a folder, the same by any path to it; None if it is gone."""
-    with contextlib.suppress(OSError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return None
+        for name, folders, files in os.walk(start):
+            path = Path(name)
+            try:
+                status = os.stat(name)
+            except OSError:  # it is gone
+                folders.clear()
+                continue
+            identity, is_run = (status.st_dev, status.st_ino), RECORD_FILE in files
+            if is_run and identity not in seen:
+                yield path
+            if is_run or identity in seen or (levels is not None and len(path.parts) - len(start.parts) >= levels):
+                folders.clear()
+            seen.add(identity)
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            waiting.extend((link, LINK_LEVELS) for one in folders if (link := path / one).is_symlink())
 
 
 def overview(folder: Path) -> list[RunOverview]:

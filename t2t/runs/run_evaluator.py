@@ -4,6 +4,7 @@ With several problems, each has figures `<problem>/<figure>` and its own best ch
 the mean over the problems of `best_metric`, or of the loss per token if that is not set.
 """
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,6 @@ import numpy as np
 
 from t2t.backends.workers import Workers
 from t2t.checkpoints.averaging import AVERAGED_BEST, mean_checkpoint
-from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.dev_outputs import DevOutputs, add_dev_outputs
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
@@ -23,7 +23,7 @@ from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.trained_problems import TrainedProblem
 from t2t.specs.constants import DEV
-from t2t.specs.mixture import MEAN
+from t2t.specs.features import MEAN
 from t2t.training.callbacks.checkpoints import BestTracker
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model
@@ -84,46 +84,36 @@ class RunEvaluator:
 
     def best_trackers(self, run: RunDir, store: CheckpointStore, keep_best: int = 1) -> list[BestTracker]:
         """Returns trackers of the best checkpoints of the run, which keeps `keep_best`, and of each of its problems."""
+
+        def tracker(figure: str, of: str, keep_best: int) -> BestTracker:
+            name = f"{of}/{figure}" if of else figure
+            key = f"dev/{name}"
+            lines = (line for line in run.metrics() if key in line)
+            history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
+            return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
+
         if len(self._parts) == 1:
-            return [self._best_tracker(run, store, self.figure, keep_best=keep_best)]
-        of_each = [self._best_tracker(run, store, part.best_metric, part.name) for part in self._parts]
-        return [self._best_tracker(run, store, self.figure, MEAN, keep_best), *of_each]
+            return [tracker(self.figure, "", keep_best)]
+        return [tracker(self.figure, MEAN, keep_best), *(tracker(one.best_metric, one.name, 1) for one in self._parts)]
 
-    def _best_tracker(
-        self, run: RunDir, store: CheckpointStore, figure: str, of: str = "", keep_best: int = 1
-    ) -> BestTracker:
-        name = f"{of}/{figure}" if of else figure
-        key = f"dev/{name}"
-        lines = (line for line in run.metrics() if key in line)
-        history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
-        return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
+    def write_outputs(self, run: RunDir, update: int, figures: dict[str, float]) -> None:
+        """Stores the outputs for some sentences of each problem in the run's folder."""
+        found = [
+            DevOutputs.pick(update, part.name, evaluator.sources, references, outputs)
+            for part, evaluator in zip(self._parts, self._evaluators, strict=True)
+            if evaluator.decoded is not None
+            for outputs, references in [evaluator.decoded]
+        ]
+        if found:
+            add_dev_outputs(run.dev_outputs_file, found)
 
-    def outputs_listener(self, run: RunDir) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that stores the outputs for some sentences of each problem in the run's folder."""
-
-        def listener(update: int, figures: dict[str, float]) -> None:
-            found = [
-                DevOutputs.pick(update, part.name, evaluator.sources, references, outputs)
-                for part, evaluator in zip(self._parts, self._evaluators, strict=True)
-                if evaluator.decoded is not None
-                for outputs, references in [evaluator.decoded]
-            ]
-            if found:
-                add_dev_outputs(run.dev_outputs_file, found)
-
-        return listener
-
-    def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that calls `show(update, figures, problem)` for each problem."""
+    def show_each(self, show: Callable[..., Any], update: int, figures: dict[str, float]) -> None:
+        """Calls `show(update, figures, problem)` for each problem."""
         names = [part.name for part in self._parts]
-
-        def listener(update: int, figures: dict[str, float]) -> None:
-            for of in [*names, MEAN] if len(names) > 1 else names:
-                start = f"{of}/" if of else ""
-                own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
-                show(update, own, of)
-
-        return listener
+        for of in [*names, MEAN] if len(names) > 1 else names:
+            start = f"{of}/" if of else ""
+            own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
+            show(update, own, of)
 
 
 log = logging.getLogger("t2t")
@@ -139,7 +129,13 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
         UserError: a checkpoint is damaged.
         MachineError: the mean cannot be saved.
     """
-    mean = _missing_mean(store) if workers.is_chief else None
+    mean = None
+    if workers.is_chief:
+        steps, saved = [one.step for one in store.ranking() if store.has(one.step)], None
+        if AVERAGED_BEST in store.names():
+            with contextlib.suppress(UserError):  # damaged, or removed meanwhile
+                saved = store.load(AVERAGED_BEST, parts=()).state.get("averaged_steps")
+        mean = mean_checkpoint(store, steps) if len(steps) > 1 and saved != steps else None
     if not workers.gather([int(mean is not None)])[0, 0]:
         return
     own = {v.path: np.asarray(v) for v in step.model.variables}  # the mean has adapters merged into their base
@@ -153,21 +149,6 @@ def average_best(store: CheckpointStore, step: UpdateStep, evaluator: RunEvaluat
     if mean is not None:
         store.save_named(AVERAGED_BEST, mean.step, model=mean.model, state=mean.state)
         _report(store, evaluator, figures)
-
-
-def _missing_mean(store: CheckpointStore) -> Checkpoint | None:
-    """Returns the mean of the ranked checkpoints; None if it is already saved, or there are fewer than two."""
-    steps = [one.step for one in store.ranking() if store.has(one.step)]
-    if len(steps) < 2 or (AVERAGED_BEST in store.names() and _averaged_steps(store) == steps):
-        return None
-    return mean_checkpoint(store, steps)
-
-
-def _averaged_steps(store: CheckpointStore) -> list[int]:
-    try:
-        return store.load(AVERAGED_BEST, parts=()).state.get("averaged_steps", [])
-    except UserError:  # damaged, or removed meanwhile
-        return []
 
 
 def _report(store: CheckpointStore, evaluator: RunEvaluator, figures: dict[str, float]) -> None:

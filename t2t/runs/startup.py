@@ -11,9 +11,9 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from t2t.errors import UserError
+from t2t.files.paths import StrPath
 from t2t.registry.plugins import Plugin, load_plugins
 
 BACKENDS = ("tensorflow", "jax")
@@ -43,17 +43,11 @@ def prepare_framework() -> None:
     if "keras" in sys.modules:
         return
     check_keras_backend()
-    with quietly(), _left_out():
-        import keras  # noqa: F401
-
-
-@contextlib.contextmanager
-def _left_out() -> Iterator[None]:
-    """Lets imports within the block fail for the packages of `leave_out`."""
     refusing = _Refusing(_unneeded)
     sys.meta_path.insert(0, refusing)
     try:
-        yield
+        with quietly():
+            import keras  # noqa: F401
     finally:
         sys.meta_path.remove(refusing)
 
@@ -93,10 +87,10 @@ def environment_of_child(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **changes}
 
 
-def load_plugins_quietly(usr_dir: str | None) -> list[Plugin]:
+def load_plugins_quietly(usr_dir: StrPath | None) -> list[Plugin]:
     """Calls `load_plugins` within `quietly`, as plug-ins may import TensorFlow."""
     with quietly():
-        return load_plugins(usr_dir)
+        return load_plugins(os.fspath(usr_dir or ""))
 
 
 @contextlib.contextmanager
@@ -110,37 +104,28 @@ def quietly() -> Iterator[None]:
         return
     # Without a GPU, TensorFlow reports that as an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
-    with _REDIRECTING, _scratch() as printed, _redirected(printed):
-        yield
-
-
-@contextlib.contextmanager
-def _redirected(printed: BinaryIO) -> Iterator[None]:
-    """Redirects stderr, also of C++ libraries, to a file, and shows the lines to keep at the end of the block."""
-    try:
-        saved = os.dup(2)
-    except OSError:  # the process has no stderr
-        yield
-        return
-    _flush()
-    os.dup2(printed.fileno(), 2)
-    try:
-        yield
-    finally:
+    # In memory if possible, so that a full disk does not stop a command.
+    memory = os.fdopen(os.memfd_create("printed"), "w+b") if hasattr(os, "memfd_create") else None
+    with _REDIRECTING, memory or tempfile.TemporaryFile() as printed:
+        try:
+            saved = os.dup(2)  # C++ libraries write there, too
+        except OSError:  # the process has no stderr
+            yield
+            return
         _flush()
-        os.dup2(saved, 2)
-        os.close(saved)
-        printed.seek(0)
-        kept = [line for line in printed.read().decode(errors="replace").split("\n") if not _STARTING.match(line)]
-        if kept:
-            print(*kept, sep="\n", file=sys.stderr)
+        os.dup2(printed.fileno(), 2)
+        try:
+            yield
+        finally:
+            _flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            printed.seek(0)
+            kept = [line for line in printed.read().decode(errors="replace").split("\n") if not _STARTING.match(line)]
+            if kept:
+                print(*kept, sep="\n", file=sys.stderr)
 
 
 def _flush() -> None:
     if sys.stderr is not None:
         sys.stderr.flush()
-
-
-def _scratch() -> BinaryIO:
-    """Returns a temporary file, in memory if possible, so that a full disk does not stop a command."""
-    return os.fdopen(os.memfd_create("printed"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()

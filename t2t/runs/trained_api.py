@@ -3,6 +3,9 @@
 Legend: L layers, H heads, Q queries, K keys.
 """
 
+# Arguments arrive as texts, see `checks_arguments`, which their annotations do not say:
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +16,7 @@ from t2t.errors import UserError
 from t2t.files.paths import StrPath, local_path
 from t2t.formats.exporter import check_request
 from t2t.inference.engine import EngineChoice
-from t2t.runs.arguments import as_integer, as_options, as_overrides, as_path, as_text, checks_arguments
+from t2t.runs.arguments import as_options, as_path, checks_arguments
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
@@ -78,46 +81,38 @@ def load(
         UserError: no run, no such checkpoint, a missing plug-in, more GPUs than are visible, an engine that is not
             installed or does not support the model, or adapters of another checkpoint.
     """
-    devices = _devices(worker_gpu, worker_cpu, weight_shards)
-    choice = EngineChoice.requested(as_text("engine", engine), as_text("compute_type", compute_type))
-
-    languages = as_text("source_language", source_language), as_text("target_language", target_language)
+    choice, languages = EngineChoice.requested(engine, compute_type), (source_language, target_language)
     from t2t.checkpoints.run_dir import RunDir, run_and_checkpoint
+    from t2t.runs import loading
     from t2t.runs.run_checks import check_engine_of_adapters, check_own_checkpoints
 
-    def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
-        own = _problem_of(folder, problem, languages[1], t2t_usr_dir)
-        return _load_run(folder, checkpoint, t2t_usr_dir, own, devices=devices, engine=engine)
+    def load_one(folder: str, engine: EngineChoice | None = None) -> LoadedRun:
+        own = _problem_of(folder, problem, target_language, t2t_usr_dir)
+        devices = worker_gpu, worker_cpu, weight_shards
+        return loading.load(folder, checkpoint, t2t_usr_dir, "", own, devices, engine)
 
-    folders = (
-        [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
+    several = (
+        output_dir if isinstance(output_dir, Sequence) and not isinstance(output_dir, str | bytes) else [output_dir]
     )
+    folders = [as_path("output_dir", one, "the folder of a run") for one in several]
     adapter_runs = as_options("adapters", adapters)
-    if adapter_runs:
+    runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
+    if runs:
         check_engine_of_adapters(choice)
     if len(folders) == 1:
         base = load_one(folders[0], choice).with_languages(*languages)
         translator = base.translator()
-        if adapter_runs:
-            from t2t.runs.loading import load_adapters
-
-            plugins = as_path("t2t_usr_dir", t2t_usr_dir) or None
-            runs = {name: as_path("adapters", run, "a run for each name") for name, run in adapter_runs.items()}
-            adapted = {}
-            for name, run in runs.items():
-                own = _problem_of(run_and_checkpoint(run)[0], problem, languages[1], t2t_usr_dir)
-                adapted[name] = load_adapters([base], run, plugins, "", own).with_languages(*languages).translator()
-            translator.adapters = adapted
+        for name, run in runs.items():
+            own = _problem_of(run_and_checkpoint(run)[0], problem, target_language, t2t_usr_dir)
+            adapted = loading.load_adapters([base], run, t2t_usr_dir, "", own)
+            translator.adapters = {**translator.adapters, name: adapted.with_languages(*languages).translator()}
         return translator
-    if adapter_runs:
+    if runs:
         raise UserError(
             "they change the weights of one run, and --output_dir names several", "name one", option="adapters"
         )
-    from t2t.runs.loading import load_ensemble
-
-    average = as_text("ensemble_average", ensemble_average)
-    check_own_checkpoints([RunDir.open(_run_folder(one)) for one in folders], _checkpoint_name(checkpoint))
-    return load_ensemble(folders, load_one, average, choice).with_languages(*languages).translator()
+    check_own_checkpoints([RunDir.open(one) for one in folders], checkpoint)
+    return loading.load_ensemble(folders, load_one, ensemble_average, choice).with_languages(*languages).translator()
 
 
 @checks_arguments()
@@ -166,24 +161,18 @@ def export_model(
         ParityError: the outputs differ; the export is not kept.
         MachineError: the export cannot be written.
     """
-    folder = local_path(as_path("export_dir", export_dir, "the folder to make"))
-    options: dict[str, Any] = {
-        "format": as_text("format", format),
-        "quantization": as_text("quantization", quantization),
-        "n_best": None if n_best is None else as_integer("n_best", n_best, 1),
-        "parity_file": as_path("parity_file", parity_file),
-        "parity_lines": as_integer("parity_lines", parity_lines, 1),
-        "data_dir": as_path("data_dir", data_dir),
-    }
-    check_request(options["format"], options["quantization"], folder)  # before TensorFlow is loaded
+    folder = local_path(export_dir)
+    check_request(format, quantization, folder)  # before TensorFlow is loaded
     prepare_framework()
     with quietly():  # also where Keras runs on JAX, for which exports are refused
         from t2t.runs.exporting import export_run
 
-    languages = as_text("source_language", source_language), as_text("target_language", target_language)
-    own = _problem_of(output_dir, problem, languages[1], t2t_usr_dir)
-    loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, own, as_overrides(hparams)).with_languages(*languages)
-    return export_run(loaded, folder, **options)
+    from t2t.runs.loading import load as load_run
+
+    own = _problem_of(output_dir, problem, target_language, t2t_usr_dir)
+    loaded = load_run(output_dir, checkpoint, t2t_usr_dir, hparams, own)
+    loaded = loaded.with_languages(source_language, target_language)
+    return export_run(loaded, folder, format, quantization, n_best, parity_file, parity_lines, data_dir)
 
 
 @checks_arguments([field.name for field in fields(ShortlistOptions)])
@@ -219,10 +208,9 @@ def learn_shortlist(
     from t2t.runs import shortlist
     from t2t.runs.run_checks import check_plugins, select_problem
 
-    run = RunDir.open(_run_folder(output_dir))
-    check_plugins(run, load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir)))
-    name = select_problem(run, as_text("problem", problem))
-    return shortlist.learn_shortlist(run, as_path("data_dir", data_dir), name, ShortlistOptions(**options))
+    run = RunDir.open(output_dir)
+    check_plugins(run, load_plugins_quietly(t2t_usr_dir))
+    return shortlist.learn_shortlist(run, data_dir, select_problem(run, problem), ShortlistOptions(**options))
 
 
 @checks_arguments()
@@ -273,61 +261,26 @@ def distill(
     """
     from t2t.checkpoints.run_dir import RunDir
     from t2t.runs.distilling import check_distillation, distill_run
+    from t2t.runs.loading import load as load_run
     from t2t.runs.run_checks import select_problem
 
-    target, source = as_path("distilled_data_dir", distilled_data_dir), as_path("data_dir", data_dir)
-    count = as_integer("n_best", n_best, 1)
-    devices = _devices(worker_gpu, worker_cpu, weight_shards)
-    choice = EngineChoice.requested(as_text("engine", engine), as_text("compute_type", compute_type))
-    load_plugins_quietly(as_path("t2t_usr_dir", t2t_usr_dir))
-    run = RunDir.open(_run_folder(output_dir))
-    name = select_problem(run, as_text("problem", problem))
-    check_distillation(run, name, source, target)  # before TensorFlow is loaded
-    loaded = _load_run(output_dir, checkpoint, t2t_usr_dir, name, as_overrides(hparams), devices, choice)
-    manifest = distill_run(loaded, source, target, count)
+    choice = EngineChoice.requested(engine, compute_type)
+    load_plugins_quietly(t2t_usr_dir)
+    run = RunDir.open(output_dir)
+    name = select_problem(run, problem)
+    check_distillation(run, name, data_dir, distilled_data_dir)  # before TensorFlow is loaded
+    devices = worker_gpu, worker_cpu, weight_shards
+    loaded = load_run(output_dir, checkpoint, t2t_usr_dir, hparams, name, devices, choice)
+    manifest = distill_run(loaded, data_dir, distilled_data_dir, n_best)
     return {split: found.examples for split, found in manifest.splits.items()}
 
 
-def _devices(worker_gpu: Any, worker_cpu: Any, weight_shards: Any) -> tuple[int, int, int]:
-    return (
-        as_integer("worker_gpu", worker_gpu, 0),
-        as_integer("worker_cpu", worker_cpu, 0),
-        as_integer("weight_shards", weight_shards, 1),
-    )
-
-
-def _load_run(
-    output_dir: Any,
-    checkpoint: Any,
-    t2t_usr_dir: Any,
-    problem: Any,
-    overrides: str = "",
-    devices: tuple[int, int, int] | None = None,
-    engine: EngineChoice | None = None,
-) -> LoadedRun:
-    folder, which = _run_folder(output_dir), _checkpoint_name(checkpoint)
-    plugin, name = as_path("t2t_usr_dir", t2t_usr_dir), as_text("problem", problem)
-    from t2t.runs.loading import load as load_run
-
-    return load_run(folder, which, plugin or None, overrides, name, devices, engine)
-
-
-def _problem_of(output_dir: Any, problem: Any, language: str, t2t_usr_dir: Any) -> str:
+def _problem_of(output_dir: str, problem: str, language: str, t2t_usr_dir: str) -> str:
     """Returns the name of the problem to load, empty for that of a run of one; see `select_problem`."""
-    name, plugin = as_text("problem", problem), as_path("t2t_usr_dir", t2t_usr_dir)
     if not language:
-        return name
+        return problem
     from t2t.checkpoints.run_dir import RunDir
     from t2t.runs.run_checks import select_problem
 
-    load_plugins_quietly(plugin)
-    return select_problem(RunDir.open(_run_folder(output_dir)), name, language)
-
-
-def _run_folder(output_dir: Any) -> str:
-    return as_path("output_dir", output_dir, "the folder of a run")
-
-
-def _checkpoint_name(checkpoint: Any) -> str:
-    is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
-    return str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")
+    load_plugins_quietly(t2t_usr_dir)
+    return select_problem(RunDir.open(output_dir), problem, language)

@@ -3,13 +3,12 @@
 import dataclasses
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generation.tally import report_normalized
 from t2t.data.reading.batch_arrays import Arrays, extreme_batches
 from t2t.data.reading.eval_batches import EvalBatches
-from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, shares_by_size
 from t2t.data.reading.reader import CutReader, SplitReader, checked_columns
 from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.errors import UserError
@@ -84,7 +83,11 @@ def build_parts(
                 "reads targets, too",
                 "train --model=transformer_mlm",
             )
-        batches = build_training_batches(one, own, config.random_seed, _curriculum(own, per_update))
+        curriculum = None
+        if own.curriculum_length:
+            first = min(own.curriculum_length, own.max_length)
+            curriculum = Curriculum(first, own.max_length, own.curriculum_steps * per_update)
+        batches = build_training_batches(one, own, config.random_seed, curriculum)
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
         _report_examples(batches, one, own.max_length, is_new)
@@ -156,32 +159,6 @@ def _report_examples(batches: TrainingBatches, data: OpenData, max_length: int, 
     if is_new and 2 * batches.skipped >= count:
         raise UserError(f"{found} and would be skipped", cure)
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
-
-
-def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:
-    if not hparams.curriculum_length:
-        return None
-    batches = hparams.curriculum_steps * per_update
-    return Curriculum(min(hparams.curriculum_length, hparams.max_length), hparams.max_length, batches)
-
-
-def schedule_of(parts: Sequence[TrainedProblem], hparams: HParams, seed: int) -> ProblemSchedule:
-    """Returns the schedule that picks the problem of each update."""
-    weights: Any = [1.0] * len(parts)
-    if hparams.problem_choice == "size":
-        weights = shares_by_size([len(part.data.readers[TRAIN]) for part in parts], hparams.problem_temperature)
-    elif len(hparams.problem_weights) > 1:
-        weights = hparams.problem_weights
-    return ProblemSchedule(weights, seed)
-
-
-def batches_of(
-    parts: Sequence[TrainedProblem], schedule: ProblemSchedule, per_update: int
-) -> TrainingBatches | MixedBatches:
-    """Returns the batches of a run, in the order of training."""
-    if len(parts) == 1:
-        return parts[0].batches
-    return MixedBatches({part.name: part.batches for part in parts}, schedule, per_update)
 
 
 def micro_batches_of(hparams: HParams, replicas: int) -> int:

@@ -1,6 +1,7 @@
 """Assembles a training run: data, model, step, trainer, callbacks, run directory."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import signal
@@ -15,22 +16,23 @@ from t2t.backends.cluster import ALONE, Cluster
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
 from t2t.checkpoints.run_dir import RunDir, lock_run
-from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.data.reading.mixture import WorkerBatches
+from t2t.data.reading.mixture import MixedBatches, ProblemSchedule, WorkerBatches, shares_by_size
 from t2t.data.reading.prefetch import Prefetch
+from t2t.data.reading.training_batches import TrainingBatches
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.inference.parallel import Sharing
 from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
-from t2t.runs.data import encoders_of, spec_of
+from t2t.runs.data import encoders_of, joined_spec
 from t2t.runs.decisions import check_adapters, compilation_line, decide, recorded_hparams
 from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
 from t2t.runs.model_check import check_first_call
 from t2t.runs.objectives import build_objective
 from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
-from t2t.runs.trained_problems import batches_of, build_parts, micro_batches_of, schedule_of
+from t2t.runs.trained_problems import build_parts, micro_batches_of
+from t2t.specs.constants import TRAIN
 from t2t.training.callbacks.checkpoints import BestTracker, CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
@@ -62,11 +64,12 @@ class TrainingRun:
         self.experiment, self.config = experiment, experiment.config
         self.resumed: RunDir | None = None
         """The run that is resumed, once `fit` holds its lock."""
-        self.warm_start: dict[str, Any] = {}
         self.base: AdapterBase | None = None
         experiment.model_class  # noqa: B018 - errors in it are raised before the devices start
         engine = backend()
-        self.devices = engine.devices(*self.config.devices(cluster))
+        self.devices = engine.devices(
+            self.config.worker_gpu, self.config.worker_cpu, cluster, self.config.weight_shards
+        )
         # Workers wait for each other here, and thus until the chief has generated the data.
         self.workers = engine.workers(self.devices, cluster)
         with self.workers.guard():
@@ -84,13 +87,16 @@ class TrainingRun:
             )
             self._build_model()
             self._plan_updates()
+        self.record = experiment.record(self.hparams, self.data)
 
     def _build_model(self) -> None:
         hparams, engine = self.hparams, backend()
         keras.utils.set_random_seed(self.config.random_seed)
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
-            self.model = create_model(self.experiment.model_class, hparams, spec_of(self.data), policy)
+            self.model = create_model(
+                self.experiment.model_class, hparams, joined_spec([one.problem.spec() for one in self.data]), policy
+            )
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
@@ -117,8 +123,15 @@ class TrainingRun:
         per_update = micro_batches * step.replicas
         is_new = self.experiment.run is None
         self.parts = build_parts(self.model, self.data, hparams, self.config, per_update, is_new=is_new)
-        self.schedule = schedule_of(self.parts, hparams, self.config.random_seed)
-        batches = batches_of(self.parts, self.schedule, per_update)
+        weights: Any = [1.0] * len(self.parts)
+        if hparams.problem_choice == "size":
+            weights = shares_by_size([len(one.readers[TRAIN]) for one in self.data], hparams.problem_temperature)
+        elif len(hparams.problem_weights) > 1:
+            weights = hparams.problem_weights
+        self.schedule = ProblemSchedule(weights, self.config.random_seed)
+        batches: TrainingBatches | MixedBatches = self.parts[0].batches
+        if len(self.parts) > 1:
+            batches = MixedBatches({part.name: part.batches for part in self.parts}, self.schedule, per_update)
         self.batches = WorkerBatches(batches, step.replicas, step.own) if self.workers.are_several else batches
         self.plan = Plan(
             train_steps=hparams.train_steps,
@@ -144,7 +157,7 @@ class TrainingRun:
         # The precision is a setting of the process, which another model may have changed.
         backend().apply_precision(self.hparams.precision)
         with self.workers.guard(), contextlib.ExitStack() as stack:
-            run_dir = RunDir(folder, self.record())
+            run_dir = RunDir(folder, self.record)
             store = CheckpointStore(run_dir.checkpoints_folder)
             if is_chief:
                 stack.enter_context(lock_run(folder))
@@ -153,7 +166,9 @@ class TrainingRun:
             trainer = self._open_trainer(store, stack)
             evaluator = None
             if self.config.evaluates:
-                evaluator = RunEvaluator(self.parts, self.config.eval_steps, self.hparams.best_metric, self._sharing())
+                cluster, several = self.workers.cluster, self.workers.are_several
+                sharing = Sharing(cluster.index, len(cluster.addresses), self.workers.exchange) if several else None
+                evaluator = RunEvaluator(self.parts, self.config.eval_steps, self.hparams.best_metric, sharing)
             if is_chief:
                 self._log_progress(folder, trainer.update)
             if trainer.update < self.plan.train_steps:
@@ -161,7 +176,13 @@ class TrainingRun:
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            self._train(trainer, store, self._all_callbacks(trainer, store, signals, evaluator, callbacks))
+            try:
+                trainer.fit(self._all_callbacks(trainer, store, signals, evaluator, callbacks))
+            except DivergedError as error:
+                latest = store.latest()
+                found = "no checkpoint was saved before"
+                good = found if latest is None else f"the last good checkpoint is step {latest}"
+                raise DivergedError(f"{error}", f"{good}") from error
             if is_chief:
                 # The last evaluation may have found another best, or a crash interrupted the last removal.
                 store.prune(self.config.keep_checkpoint_max)
@@ -187,15 +208,6 @@ class TrainingRun:
         batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
         return Trainer(self.step, batches, data_state, self.plan, update)
 
-    def _train(self, trainer: Trainer, store: CheckpointStore, callbacks: list[keras.callbacks.Callback]) -> None:
-        """Trains to the last update or a signal; adds the last good checkpoint to the message of a DivergedError."""
-        try:
-            trainer.fit(callbacks)
-        except DivergedError as error:
-            latest = store.latest()
-            good = "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
-            raise DivergedError(f"{error}", f"{good}") from error
-
     def _interruptible(self, signals: StopOnSignal) -> contextlib.AbstractContextManager:
         """Returns a context in which a signal aborts an evaluation; with several workers, all must finish it."""
         return contextlib.nullcontext() if self.workers.are_several else signals.interruptible()
@@ -208,7 +220,7 @@ class TrainingRun:
         check_same_beginning(run, self.config.warm_start_from)
         log_settings(run, self.config)
         if run.can_resume:
-            run.check_same(self.record(), changeable_fields(run.record, self.data))
+            run.check_same(self.record, changeable_fields(run.record, self.data))
             check_same_start(run, self.config.warm_start_from)
             warn_changed_train_steps(run, self.hparams)
             self.step.updates_before = run.record.warm_start.get("optimizer_updates", 0)
@@ -216,7 +228,7 @@ class TrainingRun:
 
     def _shared(self) -> dict[str, Any]:
         """Returns the values that must be the same on all workers, by their names in error messages."""
-        record = self.record()
+        record = self.record
         return {
             "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
             "--random_seed": self.config.random_seed, "--local_eval_frequency": self.config.local_eval_frequency,
@@ -224,13 +236,6 @@ class TrainingRun:
             "--keep_best_checkpoints": self.config.keep_best_checkpoints,
             "data": record.data_fingerprint, "version of t2t, Keras or TensorFlow": record.versions,
         }  # fmt: skip
-
-    def _sharing(self) -> Sharing | None:
-        """Returns the workers that evaluate together; None for a single one."""
-        cluster = self.workers.cluster
-        if not self.workers.are_several:
-            return None
-        return Sharing(cluster.index, len(cluster.addresses), self.workers.exchange)
 
     def _report_signal(self, update: int, received: int) -> int:
         """Logs and returns the signal that ended training on any worker, or 0."""
@@ -264,7 +269,7 @@ class TrainingRun:
         if self.config.warm_start_from:
             start = warm_start(self.step, self.config, encoders_of(self.data), self.config.output_folder)
             self.base = start.base
-            self.warm_start = start.record(self.config.warm_start_from)
+            self.record = dataclasses.replace(self.record, warm_start=start.record(self.config.warm_start_from))
             for line in start.lines():
                 log.info(line)
         return 0, {}
@@ -278,10 +283,6 @@ class TrainingRun:
             )  # fmt: skip
         elif update:
             log.info("resuming %s after update %d, going to update %d", folder, update, last)
-
-    def record(self) -> RunRecord:
-        """Returns the record of the run directory."""
-        return self.experiment.record(self.hparams, self.data, self.warm_start)
 
     def _all_callbacks(
         self,
@@ -313,9 +314,9 @@ class TrainingRun:
         """Opens the run directory; returns the callbacks that write to it, and last the `hooks` of the caller's."""
         config, run = self.config, self.resumed
         if run is None:
-            run = RunDir.create(config.output_folder, self.record(), encoders_of(self.data))
+            run = RunDir.create(config.output_folder, self.record, encoders_of(self.data))
         else:  # records what has changed
-            run.resume(self.record(), changeable_fields(run.record, self.data))
+            run.resume(self.record, changeable_fields(run.record, self.data))
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
         state = {
@@ -335,9 +336,10 @@ class TrainingRun:
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store, config.keep_best_checkpoints),
                     listeners=[
-                        evaluator.outputs_listener(run),  # first, so that readers of figures find the outputs, too
+                        # first, so that readers of figures find the outputs, too
+                        functools.partial(evaluator.write_outputs, run),
                         metrics.write_evaluation,
-                        evaluator.evaluation_listener(progress.show_evaluation),
+                        functools.partial(evaluator.show_each, progress.show_evaluation),
                     ],
                     interruptible=functools.partial(self._interruptible, signals),
                 )

@@ -22,6 +22,7 @@ Legend: B sentences, K beams, N = B * K rows, V vocabulary, T longest allowed le
 F ids of phrases, C candidates of a sentence (2K without banks), M banks.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ import keras
 from keras import ops
 
 from t2t.layers.tensors import gather_beams, reorder_rows
-from t2t.search.automata import PhraseEdges
+from t2t.search.automata import PhraseAutomaton, PhraseEdges
 from t2t.search.constraints import Constraint
 from t2t.search.result import NO_HYPOTHESIS, LengthPenalty, SearchResult, exists
 from t2t.search.step import (
@@ -222,34 +223,27 @@ class BeamSearch(NamedTuple):
         finished = extend_finished(
             finished, active, candidates, complete_BC, step, self.penalty, found.coverage, self.eos_penalty
         )
-        active, beams_BK = extend_active(active, candidates, complete_BC, step, self._chooser(banks_BC))
+        choose = None
+        if banks_BC is not None:
+            choose = functools.partial(places_by_bank, banks_BC=banks_BC, beam_size=self.beam_size)
+        active, beams_BK = extend_active(active, candidates, complete_BC, step, choose)
         if self.constraint is not None:
-            active = active._replace(constraint=self._advanced(active))
+            states_NS, tokens_N = keras.tree.map_structure(_rows, (active.constraint, active.tokens))
+            states_BKS = restore_shapes(self.constraint.advance(states_NS, tokens_N), like=active.constraint)
+            active = active._replace(constraint=states_BKS)
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.only_best)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
     def _candidates(self, active: ActiveBeams, found: NextToken) -> tuple[Candidates, Any]:
         """Returns the continuations that compete, and the bank of each, (B, C) int32; None without banks."""
-        if self.constraint is None or not self.constraint.has_banks:
+        automaton = self.constraint.automaton if self.constraint is not None else None
+        if not isinstance(automaton, PhraseAutomaton):
             return expand(active.log_probs, found, self.vocab_size), None
         states_NS = _rows(active.constraint)
-        phrases = self.constraint.phrases(states_NS)
-        candidates, banks_BC = expand_all(active.log_probs, found, self.vocab_size, phrases)
-        shared_B = ops.any(ops.reshape(self.constraint.shared(states_NS), ops.shape(active.tokens)), axis=1)
+        candidates, banks_BC = expand_all(active.log_probs, found, self.vocab_size, automaton.phrases(states_NS))
+        shared_B = ops.any(ops.reshape(automaton.shared(states_NS), ops.shape(active.tokens)), axis=1)
         return keep_best(candidates, 2 * self.beam_size, of_all=shared_B), banks_BC
-
-    def _chooser(self, banks_BC: Any) -> Callable[[Any], Any] | None:
-        """Returns the `choose` function of `extend_active`; None to continue the most probable candidates."""
-        if banks_BC is None:
-            return None
-        return lambda log_probs_BC: places_by_bank(log_probs_BC, banks_BC, self.beam_size)
-
-    def _advanced(self, active: ActiveBeams) -> Any:
-        """Returns the states of the constraint after the last tokens."""
-        assert self.constraint is not None, "asked for where there is one"
-        states_NS, tokens_N = keras.tree.map_structure(_rows, (active.constraint, active.tokens))
-        return restore_shapes(self.constraint.advance(states_NS, tokens_N), like=active.constraint)
 
 
 def _rows(leaf_BK: Any) -> Any:

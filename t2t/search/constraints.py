@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.search.automata import Automaton, FiniteAutomaton, PhraseAutomaton, PhraseEdges, tree_automaton
+from t2t.search.automata import Automaton, FiniteAutomaton, PhraseAutomaton, tree_automaton
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken, all_log_probs
 from t2t.specs.constants import EOS_ID, PAD_ID
@@ -155,21 +155,6 @@ class Constraint(NamedTuple):
     def advance(self, states_NS: Any, tokens_N: Any) -> Any:
         """Returns the states of the automaton after another token of each row, (N,) int32; () without one."""
         return () if self.automaton is None else self.automaton.advance(states_NS, tokens_N)
-
-    @property
-    def has_banks(self) -> bool:
-        """Whether beams are divided into banks, see `t2t.search.beam_search`."""
-        return isinstance(self.automaton, PhraseAutomaton)
-
-    def phrases(self, states_NS: Any) -> PhraseEdges:
-        """Returns how rows can go on with phrases. Needs banks."""
-        assert isinstance(self.automaton, PhraseAutomaton)
-        return self.automaton.phrases(states_NS)
-
-    def shared(self, states_NS: Any) -> Any:
-        """Returns which rows use banks, (N,) bool. Needs banks."""
-        assert isinstance(self.automaton, PhraseAutomaton)
-        return self.automaton.shared(states_NS)
 
 
 def _complete_at_end(found: NextToken, free: NextToken, nearer_NV: Any) -> NextToken:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.errors import UserError
+from t2t.layers.masks import looks_at_source
 from t2t.layers.mode import Record, in_mode
-from t2t.layers.scores import looks_at_source
 from t2t.layers.tensors import reorder_rows
 from t2t.search.step import StepFn, repeat_for_beams
 

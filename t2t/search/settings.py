@@ -4,6 +4,7 @@ Legend: K hypotheses of each sentence.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.groups import DecodeHParams
-from t2t.hparams.synonyms import did_you_mean
+from t2t.hparams.override import did_you_mean
 from t2t.registry import SEARCH_METHODS
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
@@ -93,7 +94,12 @@ class SearchSettings:
             eos_penalty=self.eos_penalty,
             no_repeat_ngram=self.no_repeat_ngram,
         )
-        return dataclasses.replace(plain, **_method(self.method).compiled(self))
+        return dataclasses.replace(plain, **self._method.compiled(self))
+
+    @functools.cached_property
+    def _method(self) -> Any:
+        """The `SearchMethod`."""
+        return SEARCH_METHODS.get(self.method)()
 
     @property
     def sorted_tokens(self) -> int:
@@ -103,12 +109,12 @@ class SearchSettings:
     @property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
-        return _method(self.method).rows(self)
+        return self._method.rows(self)
 
     @property
     def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
-        return _method(self.method).competes(self)
+        return self._method.competes(self)
 
     @property
     def constrains_output(self) -> bool:
@@ -137,7 +143,8 @@ def search_settings(
         UserError: a change is unknown or out of bounds, or the search has fewer hypotheses.
     """
     own_method = hparams.decode_method
-    hparams = dataclasses.replace(hparams, **_checked(changes))
+    if changes:
+        hparams = dataclasses.replace(hparams, **_checked(changes))
     for name, number in (("n_best", n_best), ("seed", seed)):
         check_whole_number(name, number)
     if at_once is not None:
@@ -149,9 +156,14 @@ def search_settings(
         # Nothing is searched: the settings depend on `n_best` alone.
         settings = SearchSettings(method=BEAM if n_best > 1 else GREEDY, beam_size=n_best, alpha=0.0)
         return settings, dataclasses.replace(hparams, extra_length=0)
-    method = _method(hparams.decode_method)
-    if not (method.token_by_token and _method(own_method).token_by_token):
-        _check_mask_predict(own_method, hparams, changes)
+    method, own = (SEARCH_METHODS.get(name)() for name in (hparams.decode_method, own_method))
+    if not (method.token_by_token and own.token_by_token):
+        if hparams.decode_method != own_method:
+            how = "one token after the other" if own.token_by_token else "all tokens of an output at once"
+            raise UserError(
+                f"the model predicts {how}", "leave it out", hparam="decode_method", value=hparams.decode_method
+            )
+        check_read(hparams, changes)  # mask-predict ignores most settings
     settings = SearchSettings(
         method=GREEDY if hparams.decode_method == BEAM and hparams.beam_size == 1 else hparams.decode_method,
         beam_size=hparams.beam_size,
@@ -170,13 +182,8 @@ def search_settings(
         iterations=hparams.mask_predict_iterations,
         length_candidates=hparams.length_candidates,
     )
-    _check_n_best(n_best, settings, hparams)
+    _check_n_best(n_best, settings, method.more)
     return settings, hparams
-
-
-def _method(name: str) -> Any:
-    """Returns the `SearchMethod` of a name."""
-    return SEARCH_METHODS.get(name)()
 
 
 def check_whole_number(name: str, number: Any) -> None:
@@ -185,14 +192,13 @@ def check_whole_number(name: str, number: Any) -> None:
         raise ArgumentError(f"it is of type {type(number).__name__}", "give a whole number", option=name, value=number)
 
 
-def _check_n_best(n_best: int, settings: SearchSettings, hparams: DecodeHParams) -> None:
-    """Raises UserError if a search has fewer hypotheses than are asked for."""
+def _check_n_best(n_best: int, settings: SearchSettings, cure: str) -> None:
+    """Raises UserError if a search has fewer hypotheses than are asked for; `cure` is what gives more."""
     width = settings.rows_per_sentence
     if 1 <= n_best <= width:
         return
     if n_best < 1:
         raise ArgumentError("a search has one hypothesis or more", "ask for 1 or more", option="n_best", value=n_best)
-    cure = _method(hparams.decode_method).more
     there_are = f"search of width {width} has from 1 to {width} hypotheses; ask for that many"
     if width == 1:
         there_are = "search has one hypothesis; ask for that one"
@@ -224,13 +230,3 @@ def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
                 f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}",
                 f"it is read with {condition}",
             )
-
-
-def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
-    """Raises UserError for a method that the run's model does not have, and for settings that mask-predict ignores."""
-    if hparams.decode_method != own_method:
-        how = "one token after the other" if _method(own_method).token_by_token else "all tokens of an output at once"
-        raise UserError(
-            f"the model predicts {how}", "leave it out", hparam="decode_method", value=hparams.decode_method
-        )
-    check_read(hparams, changes)

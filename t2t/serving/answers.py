@@ -56,6 +56,8 @@ class Error(_Form):
 
 CONTEXT_LENGTH: Literal["context_length_exceeded"] = "context_length_exceeded"
 """OpenAI's code for a text that is too long."""
+MODEL_NOT_FOUND: Literal["model_not_found"] = "model_not_found"
+"""OpenAI's code for a model that is not served."""
 
 
 class OpenAIErrorFacts(_Form):
@@ -64,7 +66,7 @@ class OpenAIErrorFacts(_Form):
     message: str
     type: str
     param: str | None
-    code: Literal["context_length_exceeded"] | None = None
+    code: Literal["context_length_exceeded", "model_not_found"] | None = None
 
 
 class OpenAIError(_Form):
@@ -83,23 +85,34 @@ def error_response(path: str, error: Exception) -> JSONResponse:
         headers = {"Retry-After": str(RETRY_S)} if isinstance(error, FullError) else None
     elif isinstance(error, UserError | MachineError):
         status = 503 if isinstance(error, MachineError) else 404 if isinstance(error, UnknownNameError) else 400
-        message = one_line(error.message(error.option))
+        message = one_line(error.message(_field(path, error.option)))
     else:
         status, message = 500, f"internal error ({type(error).__name__}); the log of the server has the details"
     return JSONResponse(to_json(_error(path, status, message, error)), status, headers=headers)
 
 
 def _error(path: str, status: int, message: str, error: Exception) -> Error | OpenAIError:
-    if path not in OPENAI_PATHS and (not path.startswith("/v1/") or path.startswith("/v1/models")):
+    if not _is_openai(path):
         return Error(error=message)
-    param = code = None
+    param: str | None = None
+    code: Any = None
     if isinstance(error, ContextLengthError):
         code = CONTEXT_LENGTH
+    elif isinstance(error, UnknownNameError):
+        param, code = "model", MODEL_NOT_FOUND
     elif isinstance(error, UserError) and (name := error.option or error.hparam):
-        field = re.split(r"[.\[]", name)[0]  # messages[0].content is in messages
-        param = _PARAM_NAMES.get(field, field)
+        param = _field(path, re.split(r"[.\[]", name)[0])  # messages[0].content is in messages
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
     return OpenAIError(error=OpenAIErrorFacts(message=message, type=kind, param=param, code=code))
+
+
+def _is_openai(path: str) -> bool:
+    return path in OPENAI_PATHS or (path.startswith("/v1/") and not path.startswith("/v1/models"))
+
+
+def _field(path: str, name: str) -> str:
+    """Returns the name that a field has in the interface of a path."""
+    return _PARAM_NAMES.get(name, name) if _is_openai(path) else name
 
 
 def refuse(path: str, error: Exception) -> JSONResponse:

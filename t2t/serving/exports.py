@@ -141,65 +141,42 @@ def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:
 
 # === Loading ===
 
-_ARITHMETIC = """
-Abs Acos Acosh Add AddN AddV2 Angle Asin Asinh Atan Atan2 Atanh BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue
-Complex ComplexAbs Conj Cos Cosh Cross Cumprod Cumsum CumulativeLogsumexp Digamma Div DivNoNan Erf Erfc Erfinv Exp Expm1
-Floor FloorDiv FloorMod Imag Inv Invert IsFinite IsInf IsNan L2Loss LeftShift Lgamma Log Log1p Maximum Minimum Mod Mul
-MulNoNan Neg Pow Real RealDiv Reciprocal RightShift Rint Round Rsqrt Sign Sin Sinh Sqrt Square SquaredDifference Sub
-Tan Tanh TruncateDiv TruncateMod Xdivy Xlog1py Xlogy
+_STATEFUL = """
+Assert Case HashTableV2 If LookupTableFindV2 LookupTableImportV2 LookupTableSizeV2 NoOp PartitionedCall ReadVariableOp
+SentencepieceDetokenizeOp SentencepieceOp SentencepieceTokenizeOp StatefulPartitionedCall StatelessCase StatelessIf
+StatelessWhile VarHandleOp While
 """
-_LOGIC = """
-ApproximateEqual Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalNot LogicalOr NotEqual Select SelectV2
-Where
+_STATELESS = """
+Abs Acos Acosh Add AddN AddV2 All Angle Any ApproximateEqual ArgMax ArgMin AsString Asin Asinh Atan Atan2 Atanh AvgPool
+AvgPool3D BatchMatMul BatchMatMulV2 BatchMatMulV3 BatchToSpaceND BiasAdd Bincount Bitcast BitwiseAnd BitwiseOr
+BitwiseXor BroadcastArgs BroadcastTo Bucketize Cast Ceil Cholesky ClipByValue Complex ComplexAbs ConcatOffset ConcatV2
+Conj Const Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInputV2 Cos Cosh Cross Cumprod Cumsum CumulativeLogsumexp
+DecodeRaw DenseBincount DepthToSpace DepthwiseConv2dNative Diag DiagPart Digamma Div DivNoNan DynamicPartition
+DynamicStitch Einsum Elu EmptyTensorList EnsureShape Equal Erf Erfc Erfinv EuclideanNorm Exp ExpandDims Expm1 FFT FFT2D
+Fill Floor FloorDiv FloorMod FusedBatchNormV3 Gather GatherNd GatherV2 Greater GreaterEqual IFFT IFFT2D IRFFT IRFFT2D
+Identity IdentityN Imag Inv Invert InvertPermutation IsFinite IsInf IsNan L2Loss LRN LeakyRelu LeftShift Less LessEqual
+Lgamma LinSpace ListDiff Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr LowerBound MatMul MatrixBandPart
+MatrixDeterminant MatrixDiag MatrixDiagPart MatrixDiagPartV3 MatrixDiagV3 MatrixInverse MatrixSetDiagV3 MatrixSolve
+MatrixTriangularSolve Max MaxPool MaxPool3D Maximum Mean Min Minimum MirrorPad Mod Mul MulNoNan Neg NotEqual NthElement
+OneHot OnesLike Pack Pad PadV2 ParallelDynamicStitch Placeholder Pow PreventGradient Prod Qr RFFT RFFT2D RaggedGather
+RaggedRange RaggedTensorToTensor Range Rank Real RealDiv Reciprocal RegexFullMatch RegexReplace Relu Relu6 Reshape
+ResizeBicubic ResizeBilinear ResizeNearestNeighbor Reverse ReverseSequence ReverseV2 RightShift Rint Roll Round Rsqrt
+ScatterNd SegmentMaxV2 SegmentMean SegmentMinV2 SegmentProdV2 SegmentSum SegmentSumV2 Select SelectV2 SelfAdjointEigV2
+Selu Shape ShapeN Sigmoid Sign Sin Sinh Size Slice Snapshot Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign
+SpaceToBatchND SpaceToDepth SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt Square SquaredDifference Squeeze
+StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringJoin StringLength StringLower StringSplit
+StringSplitV2 StringStrip StringToHashBucketFast StringToNumber StringUpper Sub Substr Sum Svd Tan Tanh
+TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGetItem TensorListLength
+TensorListPopBack TensorListPushBack TensorListReserve TensorListResize TensorListScatterV2 TensorListSetItem
+TensorListSplit TensorListStack TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate
+TensorStridedSliceUpdate Tile TopKV2 Transpose TruncateDiv TruncateMod UnicodeDecode UnicodeDecodeWithOffsets
+UnicodeEncode UnicodeTranscode Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack UnravelIndex
+UnsortedSegmentJoin UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Where Xdivy
+Xlog1py Xlogy ZerosLike
 """
-_REDUCTIONS = """
-All Any ArgMax ArgMin Bincount Bucketize DenseBincount EuclideanNorm Max Mean Min NthElement Prod SegmentMaxV2
-SegmentMean SegmentMinV2 SegmentProdV2 SegmentSum SegmentSumV2 Sum TopKV2 UnsortedSegmentMax UnsortedSegmentMin
-UnsortedSegmentProd UnsortedSegmentSum
-"""
-_ARRAYS = """
-BatchToSpaceND Bitcast BroadcastArgs BroadcastTo ConcatOffset ConcatV2 Const DepthToSpace Diag DiagPart DynamicPartition
-DynamicStitch EnsureShape ExpandDims Fill Gather GatherNd GatherV2 Identity IdentityN InvertPermutation LinSpace
-ListDiff LowerBound MatrixBandPart MatrixDiag MatrixDiagPart MatrixDiagPartV3 MatrixDiagV3 MatrixSetDiagV3 MirrorPad
-OneHot OnesLike Pack Pad PadV2 ParallelDynamicStitch Placeholder PreventGradient Range Rank Reshape Reverse
-ReverseSequence ReverseV2 Roll ScatterNd Shape ShapeN Size Slice Snapshot SpaceToBatchND SpaceToDepth Split
-SplitV Squeeze StopGradient StridedSlice TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub
-TensorScatterUpdate TensorStridedSliceUpdate Tile Transpose Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack
-UnravelIndex UpperBound ZerosLike
-"""
-_LINEAR_ALGEBRA = """
-BatchMatMul BatchMatMulV2 BatchMatMulV3 Cholesky Einsum FFT FFT2D IFFT IFFT2D IRFFT IRFFT2D MatMul MatrixDeterminant
-MatrixInverse MatrixSolve MatrixTriangularSolve Qr RFFT RFFT2D SelfAdjointEigV2 Svd
-"""
-_NETWORKS = """
-AvgPool AvgPool3D BiasAdd Conv2D Conv2DBackpropInput Conv3D Conv3DBackpropInputV2 DepthwiseConv2dNative Elu
-FusedBatchNormV3 LRN LeakyRelu LogSoftmax MaxPool MaxPool3D Relu Relu6 ResizeBicubic ResizeBilinear
-ResizeNearestNeighbor Selu Sigmoid Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign
-SparseSoftmaxCrossEntropyWithLogits
-"""
-_STRINGS = """
-AsString DecodeRaw RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringJoin StringLength
-StringLower StringSplit StringSplitV2 StringStrip StringToHashBucketFast StringToNumber StringUpper Substr UnicodeDecode
-UnicodeDecodeWithOffsets UnicodeEncode UnicodeTranscode UnsortedSegmentJoin
-"""
-_RAGGED_AND_LISTS = """
-EmptyTensorList RaggedGather RaggedRange RaggedTensorToTensor TensorListConcatV2 TensorListElementShape
-TensorListFromTensor TensorListGather TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack
-TensorListReserve TensorListResize TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack
-"""
-_CONTROL_FLOW = """
-Assert Case If NoOp PartitionedCall StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile While
-"""
-_WEIGHTS_AND_VOCABULARIES = """
-HashTableV2 LookupTableFindV2 LookupTableImportV2 LookupTableSizeV2 ReadVariableOp SentencepieceDetokenizeOp
-SentencepieceOp SentencepieceTokenizeOp VarHandleOp
-"""
-
-STATEFUL = frozenset((_CONTROL_FLOW + _WEIGHTS_AND_VOCABULARIES).split())
+STATEFUL = frozenset(_STATEFUL.split())
 """Operations that are not pure functions of tensors: calls, weights and in-memory tables."""
-
-_STATELESS = (_ARITHMETIC, _LOGIC, _REDUCTIONS, _ARRAYS, _LINEAR_ALGEBRA, _NETWORKS, _STRINGS, _RAGGED_AND_LISTS)
-ALLOWED_OPERATIONS = STATEFUL.union(*map(str.split, _STATELESS))
+ALLOWED_OPERATIONS = STATEFUL.union(_STATELESS.split())
 
 _GRAPH, _WEIGHTS = "saved_model.pb", "variables"
 _OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}

@@ -202,7 +202,7 @@ class Question:
     terms: OutputTerms | None = None
     """Constraints on the words of the outputs; None without any."""
     stops: tuple[str, ...] = ()
-    """Texts after the first of which nothing of an output is read, so that a stream may end."""
+    """Texts after the first of which nothing of an output is read, so that its search may end."""
     truncate: bool = True
     """Whether the text may be truncated."""
     structure: Hashable = None
@@ -512,6 +512,9 @@ class ServedModel:
         texts, seeds = zip(*((questions[i].text, questions[i].sentence_seed) for i in numbers), strict=True)
         n_best, changes, is_free = questions[0].group
         how: dict[str, Any] = dict(changes)
+        if len(questions) == 1 and questions[0].stops and self.can_stream and not how.get("token_scores"):
+            *_, (_, answer) = self._partial_answers(questions[0])  # ends once nothing more is read
+            return [answer]
         if not is_free:
             how["constraints"] = [questions[i].terms for i in numbers]
         ids = self.translator.encode(texts)
@@ -531,20 +534,23 @@ class ServedModel:
         if self.translator.is_blank(question.text):
             yield PartialAnswer([""], BLANK)
             return
-        (ids,) = self.translator.encode([question.text])
+        with _use_device(*next(self._rotation)):
+            yield from self._partial_answers(question)
+
+    def _partial_answers(self, question: Question) -> Iterator[PartialAnswer]:
         from t2t.inference.search_steps import partial_outputs
 
-        with _use_device(*next(self._rotation)):
-            for texts, hypotheses in partial_outputs(
-                self.translator,
-                question.text,
-                question.n_best,
-                sentence_seed=question.sentence_seed,
-                terms=question.terms,
-                stops=question.stops,
-                **dict(question.changes),
-            ):
-                yield PartialAnswer(texts, self._answer_of(hypotheses, len(ids)) if hypotheses else None)
+        (ids,) = self.translator.encode([question.text])
+        for texts, hypotheses in partial_outputs(
+            self.translator,
+            question.text,
+            question.n_best,
+            sentence_seed=question.sentence_seed,
+            terms=question.terms,
+            stops=question.stops,
+            **dict(question.changes),
+        ):
+            yield PartialAnswer(texts, self._answer_of(hypotheses, len(ids)) if hypotheses else None)
 
 
 def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[None]:
@@ -576,7 +582,7 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
             )
         return settings
     if settings.rows_per_sentence > most_rows:
-        name = "beam_size" if settings.uses_beam_search else "n_best"
+        name = "n_best" if settings.rows_per_sentence == n_best else "beam_size"
         raise RequestError(
             f"the server searches at most {most_rows} for a text",
             "ask for that, or start it with a larger --request_beam",

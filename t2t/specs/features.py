@@ -5,10 +5,11 @@ Problems and models never import each other; both use these specs. Specs convert
 
 import enum
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
+from t2t.errors import UserError
 from t2t.specs.constants import INPUTS, TARGETS
 
 
@@ -60,10 +61,6 @@ class FeatureSpec:
         if self.word_starts and (len(self.word_starts) != self.vocab_size or set(self.word_starts) - set("01")):
             raise ValueError(f"word_starts is not a 0 or 1 for each of {self.vocab_size} ids")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the feature as plain JSON, without `word_starts` if it is empty, as in older records."""
-        return {name: value for name, value in asdict(self).items() if name != "word_starts" or value}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemSpec:
@@ -110,10 +107,12 @@ class ProblemSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the spec as plain JSON, which `t2t.files.trust.read_record` reads."""
-        features = {name: feature.to_dict() for name, feature in self.features.items()}
-        fields = {"name": self.name, "features": features, "shared_vocabulary": self.shared_vocabulary}
-        members = [member.to_dict() for member in self.members]
-        return {**fields, "members": members} if members else fields
+        return asdict(self, dict_factory=_without_empty)
+
+
+def _without_empty(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the fields of a spec, without those that older records do not have, if they are empty."""
+    return {name: value for name, value in fields if value or name not in ("word_starts", "members")}
 
 
 def _as_int(value: SupportsIndex, name: str) -> int:
@@ -121,3 +120,46 @@ def _as_int(value: SupportsIndex, name: str) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name} is of type bool, not int")
     return operator.index(value)
+
+
+# === Mixtures: `a-b` is that of the problems `a` and `b`; names of their entries are prefixed, as `a.inputs` ===
+
+T = TypeVar("T")
+
+MEAN = "mean"
+"""First part of the names of figures that are means over the problems."""
+
+
+def split_mixture(name: str) -> tuple[str, ...]:
+    """Returns the names of the problems, in order; of a single problem, its own.
+
+    Raises:
+        UserError: a name is missing or given twice.
+    """
+    names = tuple(name.split("-"))
+    for one in names:
+        if not one and len(names) > 1:
+            raise UserError(
+                "a name is missing", "give names of problems with one - between two", option="problems", value=name
+            )
+        if names.count(one) > 1:
+            raise UserError(f"{one} is in it twice", "name each problem once", option="problems", value=name)
+    return names
+
+
+def mixture_of(names: Iterable[str]) -> str:
+    """Returns the name of the mixture of some problems."""
+    return "-".join(names)
+
+
+def select_problem_entries(entries: Mapping[str, T], problem: str) -> dict[str, T]:
+    """Returns the entries of one problem, by name without the prefix."""
+    start = f"{problem}."
+    return {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
+
+
+def merge_problem_entries(by_problem: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """Merges the entries of several problems, each name prefixed by its problem; a single problem gets no prefix."""
+    if len(by_problem) == 1:
+        return dict(next(iter(by_problem.values())))
+    return {f"{problem}.{name}": value for problem, entries in by_problem.items() for name, value in entries.items()}

@@ -6,13 +6,17 @@ Legend: L layers, H heads, Q queries, K keys.
 import base64
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t.errors import UserError
 from t2t.features.treebank.trees import ParseTree, Part, parse_tree
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.lines import LineSource
 from t2t.inference.alignment import word_numbers
 from t2t.inference.attention import Attention, AttentionMap, NoAttentionError, attention_rollout
 from t2t.inference.output_constraints import OutputTerms
@@ -23,6 +27,7 @@ from t2t.problems.parsing import Parsing
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.studio.media import output_media
+from t2t.studio.page import figures_page
 
 NAMES = {
     "encoder": "Encoder self-attention",
@@ -49,7 +54,10 @@ def figure_of(
         UserError: see `Translator.attend`.
     """
     figure: dict[str, Any] = {"title": title, "source": source, "note": None, "maps": None}
-    figure["classes"] = _classes(translator, source)
+    figure["classes"] = None
+    if answers_with_class(translator):
+        count = min(_MOST_CLASSES, translator.facts.spec.targets.vocab_size)
+        figure["classes"] = classes_json(translator.translate([source], n_best=count)[0])
     ids: Sequence[int]
     if figure["classes"]:
         target, changes = None, {}
@@ -118,32 +126,23 @@ def attention_json(looked: Attention) -> list[dict[str, Any]]:
 
 
 def _map_json(name: str, seen: AttentionMap, rollout: np.ndarray | None) -> dict[str, Any]:
+    # transformer/encoder/layer_0/self_attention is called encoder/layer_0
+    kinds = ("self_attention", "encdec_attention")
+    layers = ([part for part in path.split("/")[1:] if part not in kinds] for path in seen.layers)
     return {
         "name": name,
         "queries": list(seen.queries),
         "keys": list(seen.keys),
-        "layers": [f"{number}: {_shorten(path)}" for number, path in enumerate(seen.layers, start=1)],
+        "layers": [f"{number}: {'/'.join(parts)}" for number, parts in enumerate(layers, start=1)],
         "heads": seen.weights.shape[1],
         "weights": packed(seen.weights),
         "rollout": None if rollout is None else packed(rollout),
     }
 
 
-def _shorten(path: str) -> str:
-    """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`."""
-    return "/".join(part for part in path.split("/")[1:] if part not in ("self_attention", "encdec_attention"))
-
-
 def packed(fractions: np.ndarray) -> str:
     """Encodes numbers from 0 to 1, in C order, as 16-bit little-endian integers in base64."""
     return base64.b64encode(np.round(fractions * WHOLE).astype("<u2").tobytes()).decode()
-
-
-def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None:
-    if not answers_with_class(translator):
-        return None
-    count = min(_MOST_CLASSES, translator.facts.spec.targets.vocab_size)
-    return classes_json(translator.translate([source], n_best=count)[0])
 
 
 def answers_with_class(translator: Translator) -> bool:
@@ -228,3 +227,39 @@ def alternatives_json(translator: Translator, source: str, prefix: Sequence[int]
         "prefix": [{"id": token, "piece": piece(token)} for token in prefix],
         "next": [{"id": token, "piece": piece(token), "log_prob": value} for token, value in found],
     }
+
+
+MOST_FIGURES = 100
+"""Largest number of figures on a page; one with a hundred pieces and 48 heads in total takes a megabyte."""
+
+
+def write_attention_page(translator: Translator, title: str, source: LineSource, path: Path | str) -> int:
+    """Draws the attention for each non-blank line, `source` or `source TAB target`; returns the number of figures.
+
+    Raises:
+        UserError: a line with more columns, no lines or too many, or a target that is too long.
+        MachineError: the page cannot be written.
+    """
+    pairs = [
+        _pair(line, number, source) for number, line in enumerate(source.lines(Counter()), start=1) if line.strip()
+    ]
+    if not 1 <= len(pairs) <= MOST_FIGURES:
+        raise UserError(
+            f"{source}: {len(pairs):,} lines to draw; a page shows from 1 to {MOST_FIGURES}, each a source or source "
+            "TAB target",
+            "give so many",
+        )
+    figures = [figure_of(translator, f"{number}", *pair) for number, pair in enumerate(pairs, start=1)]
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        write_atomically(Path(path), figures_page(title, figures).encode())
+    return len(figures)
+
+
+def _pair(line: str, number: int, source: LineSource) -> list[str]:
+    columns = line.split("\t")
+    if len(columns) > 2:
+        raise UserError(
+            f"{source}: line {number:,} has {len(columns)} columns; a line is a source, or source TAB target",
+            "correct the file",
+        )
+    return columns

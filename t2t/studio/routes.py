@@ -30,13 +30,10 @@ _MODEL_ANSWERS = {
     "beam": "All hypotheses of a beam search.",
     "alternatives": "The most probable pieces after a prefix.",
     "outputs": "The best outputs for texts.",
-}
-"""Requests handled by `<name>_answer` in `t2t.studio.model_answers`, with their summaries."""
-_EXAMPLE_ANSWERS = {
     "example": "Output of a model for a picture or a sound of a split.",
     "occlusion": "How much less probable an output is when parts of a picture are covered.",
 }
-"""Requests handled by `<name>_answer` in `t2t.studio.example_answers`, with their summaries."""
+"""Requests handled by `<name>_answer` in `t2t.studio.model_answers`, with their summaries."""
 
 _SPLIT = {"run": str, "problem": str, "split": str}
 """Query parameters that select a split."""
@@ -132,7 +129,7 @@ def _ask_addresses(studio: Studio) -> list[Address]:
         "hparams": (functools.partial(_ask_files, hparams, studio), "Hparams of runs side by side."),
         "comparison": (functools.partial(_compare, studio), "Differences between the outputs of two systems."),
     }
-    for name, summary in (_MODEL_ANSWERS | _EXAMPLE_ANSWERS).items():
+    for name, summary in _MODEL_ANSWERS.items():
         handlers[name] = functools.partial(_ask_model, name, studio), summary
     return [
         Address(
@@ -187,10 +184,9 @@ async def _ask_model(name: str, studio: Studio, service: ServingEngine, request:
 
     def job() -> dict[str, Any]:
         prepare_framework()
-        from t2t.studio import example_answers, model_answers
+        from t2t.studio import model_answers
 
-        answers = example_answers if name in _EXAMPLE_ANSWERS else model_answers
-        return getattr(answers, f"{name}_answer")(studio, data, **most)
+        return getattr(model_answers, f"{name}_answer")(studio, data, **most)
 
     return JSONResponse(await service.run(job, (name, json.dumps(data, sort_keys=True))))
 

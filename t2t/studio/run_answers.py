@@ -2,24 +2,24 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.dev_outputs import MOST_EVALUATIONS, read_dev_outputs
 from t2t.checkpoints.run_dir import METRICS_FILE
+from t2t.checkpoints.run_record import RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.runs.overview import DAMAGED, RunOverview
 from t2t.runs.run_checks import select_problem
 from t2t.serving.requests import texts_of
 from t2t.specs.constants import DEV
+from t2t.studio.comparisons import compare_systems, history_json
 from t2t.studio.curves import HOURS, UPDATES, CurveView, curves_json
-from t2t.studio.hparams_table import hparams_json
-from t2t.studio.output_history import history_json
 from t2t.studio.run_folders import printable
 from t2t.studio.studio import Studio
-from t2t.studio.system_comparison import compare_systems
 
 MOST_POINTS, WIDEST_MEAN = 100_000, 10_001
 """Largest number of points of all curves of a metric in a response; largest width of a running mean, in points."""
@@ -137,3 +137,45 @@ def _json_number(data: Mapping[str, Any], name: str) -> float | None:
     if value is not None and type(value) not in (int, float):
         raise UserError(f"{name} {value!r}: a number is wanted")
     return value
+
+
+_RUN = "run"
+"""Section of the facts of a run that are not hparams."""
+_MISSING = None
+
+
+def hparams_json(records: Mapping[str, RunRecord]) -> dict[str, Any]:
+    """Returns a row for each hparam: section, name, a value for each run, and whether the values differ.
+
+    A run that does not have an hparam, such as one of another model, has null, which differs from every value.
+    """
+    columns = {name: _values(record) for name, record in records.items()}
+    keys = list(dict.fromkeys(key for values in columns.values() for key in values))
+    order = {section: index for index, section in enumerate(dict.fromkeys(section for section, _ in keys))}
+    keys.sort(key=lambda key: order[key[0]])  # stable: within a section as the runs have them
+    rows = []
+    for section, name in keys:
+        values = [column.get((section, name), _MISSING) for column in columns.values()]
+        differs = any(value != values[0] for value in values)
+        rows.append({"section": section, "name": name, "values": values, "differs": differs})
+    return {"runs": list(columns), "rows": rows}
+
+
+def _values(record: RunRecord) -> dict[tuple[str, str], Any]:
+    """Returns (section, name) -> value of the hparams and the other facts of a run."""
+    found: dict[tuple[str, str], Any] = {
+        (_RUN, "problem"): record.problem,
+        (_RUN, "model"): record.model,
+        (_RUN, "hparams_set"): record.hparams_set,
+        (_RUN, "data_fingerprint"): record.data_fingerprint[:12],
+        (_RUN, "warm_start"): record.warm_start.get("from", ""),
+    }
+    found |= {("problem options", name): _in_json(value) for name, value in record.problem_options.items()}
+    for section, values in record.hparams.items():
+        found |= {(section, name): _in_json(value) for name, value in values.items()}
+    return found | {("versions", name): version for name, version in record.versions.items()}
+
+
+def _in_json(value: Any) -> Any:
+    """Returns the value, as text if JSON has no such number; so NaN equals NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

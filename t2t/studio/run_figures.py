@@ -97,20 +97,19 @@ class RunFigures:
     def points(self, name: str) -> Points:
         """Returns the points of a metric in `names()`."""
         if name not in self._points:
-            found = [self._columns(names, name) for names in self._rows if name in names]
-            table = np.concatenate(found)
+            # Line numbers, steps, times and values, (N, 4)
+            places = {
+                names: (0, *(1 + names.index(one) for one in (STEP, TIME, name)))
+                for names in self._rows
+                if name in names
+            }
+            table = np.concatenate([self._matrix(names)[:, columns] for names, columns in places.items()])
             table = table[np.isfinite(table[:, -1])]
             order = np.lexsort((table[:, 0], table[:, 1]))  # by step, then in the order of writing
             steps = table[order, 1]
             last = order[np.append(steps[1:] != steps[:-1], True)] if len(order) else order
             self._points[name] = Points(table[last, 1].astype(np.int64), table[last, 2], table[last, 3])
         return self._points[name]
-
-    def _columns(self, names: tuple[str, ...], name: str) -> np.ndarray:
-        """Returns line numbers, steps, times and values of a metric, (N, 4), from the lines with these names."""
-        matrix = self._matrix(names)
-        columns = [0, 1 + names.index(STEP), 1 + names.index(TIME), 1 + names.index(name)]
-        return matrix[:, columns]
 
     def _matrix(self, names: tuple[str, ...]) -> np.ndarray:
         """Returns the lines with these names, (N, C) float64; NaN for values that are not numbers."""

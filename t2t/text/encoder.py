@@ -259,16 +259,20 @@ def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
     return [values[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
 
 
-def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
-    """Returns the lines of a vocabulary's file, and last what follows the last line end: "" in a complete file.
+def lines_of_file(content: bytes, what: str, cure: str = "", is_ours: bool = False) -> list[str]:
+    """Returns the lines of a vocabulary's file; `is_ours`: each must have its end, and the file can be made again.
 
     Raises:
-        UserError: it is not UTF-8.
+        UserError: it is not UTF-8, or is ours and ends within a line.
     """
+    cure = "generate the data again" if is_ours else cure
     try:
-        return content.decode("utf-8").split("\n")
+        *lines, last = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{what}: the file is not UTF-8 ({error.reason})", cure) from None
+    if last and is_ours:
+        raise UserError(f"{what}: the file ends within {last!r}", cure)
+    return [*lines, last] if last else lines
 
 
 def fingerprint_of(kind: str, content: bytes) -> str:

@@ -21,16 +21,16 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import sentencepiece
 
 from t2t.errors import UserError, one_line
 from t2t.registry import register_vocabulary
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import LanguageCodes, TextEncoder, fingerprint_of, lines_of_file
-from t2t.text.sentencepiece import PIECE_MARKER
+from t2t.text.sentencepiece import PIECE_MARKER, load_processor
 from t2t.text.words import WordIds, split_words
 
 RESERVED = (PAD_ID, EOS_ID, UNK_ID)
+_MODEL, _CURE = "piece table: its SentencePiece model", "get it again"
 
 
 class ListedPieces(TextEncoder):
@@ -89,9 +89,7 @@ class ListedPieces(TextEncoder):
                 raise ValueError("a piece is not text")
             yield table
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(
-                f"{cls.described}: the file's list is damaged ({one_line(error)})", "get it again"
-            ) from None
+            raise UserError(f"{cls.described}: the file's list is damaged ({one_line(error)})", _CURE) from None
 
 
 HEADER = b'{"pieces": ['
@@ -141,7 +139,7 @@ class PieceTableEncoder(ListedPieces):
             )
         for token_id in self.codes:  # no text may spell them
             del self._ids[self._pieces[token_id]]
-        self._processor = _load(self.model)
+        self._processor = load_processor(self.model, _MODEL, _CURE)
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
@@ -202,28 +200,15 @@ def pieces_of_model(model: bytes) -> tuple[list[str], tuple[int, int, int]]:
     Raises:
         UserError: the model is damaged.
     """
-    processor = _load(model)
+    processor = load_processor(model, _MODEL, _CURE)
     pieces = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     return pieces, (processor.pad_id(), processor.eos_id(), processor.unk_id())
-
-
-def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(model or b"empty")
-    except RuntimeError as error:
-        raise UserError(
-            f"piece table: its SentencePiece model of {len(model):,} bytes is damaged ({one_line(error)})",
-            "get it again",
-        ) from None
-    return processor
 
 
 END = "</w>"
 """Marks the end of a word in a list of merges."""
 
 _HEADER = "#version:"
-_CURE = "get the codes again"
 
 
 class BpeCodes:
@@ -239,7 +224,7 @@ class BpeCodes:
 
     def __init__(self, content: bytes):
         lines = lines_of_file(content.replace(b"\r\n", b"\n").rstrip(b"\n"), "BPE codes", _CURE)
-        version = lines.pop(0).removeprefix(_HEADER).strip() if lines[0].startswith(_HEADER) else "0.1"
+        version = lines.pop(0).removeprefix(_HEADER).strip() if lines and lines[0].startswith(_HEADER) else "0.1"
         pairs = [tuple(line.strip(" ").split(" ")) for line in lines if line]
         if version == "0.1" and pairs and all(len(pair) == 3 and pair[2].isdecimal() for pair in pairs):
             version, pairs = "0.2", [pair[:2] for pair in pairs]

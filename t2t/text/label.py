@@ -79,10 +79,7 @@ class LabelEncoder(TextEncoder):
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
-        lines = lines_of_file(content, "list of classes")
-        if lines[-1]:
-            raise UserError(f"list of classes: the file ends within {lines[-1]!r}", "generate the data again")
-        return cls(lines[:-1])
+        return cls(lines_of_file(content, "list of classes", is_ours=True))
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int = 0) -> Self:

@@ -240,18 +240,20 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
             position += 8 if kind == 1 else 4
 
 
-def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+def load_processor(model: bytes, what: str, cure: str) -> sentencepiece.SentencePieceProcessor:
+    """Returns the library's object for the content of a model file; raises UserError if it is damaged."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
-        if not model:
-            raise RuntimeError("it is empty")
-        processor.load_from_serialized_proto(model)
+        processor.load_from_serialized_proto(model or b"empty")
     except RuntimeError as error:
         raise UserError(
-            f"sentencepiece vocabulary: the file of {len(model):,} bytes is damaged or no SentencePiece model "
-            f"({one_line(error)})",
-            "generate the data again",
+            f"{what} of {len(model):,} bytes is damaged or no SentencePiece model ({one_line(error)})", cure
         ) from None
+    return processor
+
+
+def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    processor = load_processor(model, "sentencepiece vocabulary: the file", "generate the data again")
     reserved = (processor.pad_id(), processor.eos_id(), processor.unk_id())
     if reserved != (PAD_ID, EOS_ID, UNK_ID):
         raise UserError(

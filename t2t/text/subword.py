@@ -109,8 +109,6 @@ class SubwordEncoder(TextEncoder):
         White space around a piece without quotes is lost, as in the original.
         """
         lines = lines_of_file(content, "subword vocabulary", "give a text file of one piece a line")
-        if not lines[-1]:
-            lines.pop()
         return cls([_unquoted(line.strip()) for line in lines])
 
     @classmethod

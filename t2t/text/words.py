@@ -7,7 +7,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -47,29 +47,41 @@ def single_spaced(text: str) -> str:
     return " ".join(split_words(text))
 
 
-class WordIds(dict[str, bytes]):
-    """Word -> its ids as bytes of int32, which are fast to join; words that are missing are encoded and cached.
+T = TypeVar("T")
+
+
+class WordCache(dict[str, T]):
+    """Word -> what is made of it; words that are missing are made and cached.
 
     Args:
-        encode: returns the ids of a word.
+        make: makes it.
         most_words: maximum number of cached words.
         longest_word: maximum characters of a cached word; where spaces are rare, whole lines are words, which do not
             recur.
     """
 
-    def __init__(
-        self, encode: Callable[[str], list[int]], most_words: int = _MOST_WORDS, longest_word: int = _LONGEST_WORD
-    ):
+    def __init__(self, make: Callable[[str], T], most_words: int = _MOST_WORDS, longest_word: int = _LONGEST_WORD):
         super().__init__()
-        self._encode, self._most_words, self._longest_word = encode, most_words, longest_word
+        self._make, self._most_words, self._longest_word = make, most_words, longest_word
 
-    def __missing__(self, word: str) -> bytes:
-        ids = np.array(self._encode(word), np.int32).tobytes()
+    def __missing__(self, word: str) -> T:
+        made = self._make(word)
         if len(word) <= self._longest_word:
             if len(self) >= self._most_words:
                 self.clear()
-            self[word] = ids
-        return ids
+            self[word] = made
+        return made
+
+
+class WordIds(WordCache[bytes]):
+    """Word -> its ids as bytes of int32, which are fast to join; `encode` returns the ids of a word."""
+
+    def __init__(self, encode: Callable[[str], list[int]], **limits: int):
+        super().__init__(self._encoded, **limits)
+        self._encode = encode
+
+    def _encoded(self, word: str) -> bytes:
+        return np.array(self._encode(word), np.int32).tobytes()
 
 
 class WordEncoder(TextEncoder):
@@ -164,18 +176,14 @@ class TokenEncoder(WordEncoder):
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
-        pieces = lines_of_file(content, "token vocabulary")
+        pieces = lines_of_file(content, "token vocabulary", is_ours=True)
         if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
             raise UserError(
                 f"token vocabulary: the file starts with {' '.join(pieces[:3])[:60]!r}; its first three lines must be "
                 f"{', '.join(_RESERVED)}",
                 "generate the data again",
             )
-        if pieces[-1]:
-            raise UserError(
-                f"token vocabulary: the file ends within the line {pieces[-1]!r}", "generate the data again"
-            )
-        return cls(pieces[len(_RESERVED) : -1])
+        return cls(pieces[len(_RESERVED) :])
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
@@ -225,10 +233,7 @@ class WordListEncoder(WordEncoder):
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Reads a file of Tensor2Tensor or of `to_bytes`; white space around a word is removed."""
-        lines = lines_of_file(content, "word list", "give a text file")
-        if not lines[-1]:
-            lines.pop()
-        return cls([line.strip() for line in lines])
+        return cls([line.strip() for line in lines_of_file(content, "word list", "give a text file")])
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:

@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t.backends.base import Devices
 from t2t.backends.choice import backend
-from t2t.backends.update import Features, LossFunction, LossScale, UpdateRules, UpdateStats
+from t2t.backends.update import Features, LossFunction, UpdateRules, UpdateStats
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.registry.overrides import PluginError, described
@@ -43,18 +43,12 @@ class UpdateStep:
         how, loss = UpdateRules(**rules), LossFunction(model, self.objective.loss, adapters)
         self.xla, self.trained = how.xla, loss.trained
         self._update = backend().update(loss, optimizer, devices, how)
+        self.ema: Sequence[Any] = self._update.ema
+        """Variables with the moving averages of the trained weights; empty if none are kept."""
+        self.loss_scale = self._update.loss_scale
+        """The factor of the loss."""
         self.updates_before = 0
         """Updates in the optimizer's state at the start of the run, if that was taken from another run."""
-
-    @property
-    def ema(self) -> Sequence[Any]:
-        """Variables with the moving averages of the trained weights; empty if none are kept."""
-        return self._update.ema
-
-    @property
-    def loss_scale(self) -> LossScale:
-        """The factor of the loss."""
-        return self._update.loss_scale
 
     @property
     def state_variables(self) -> list[keras.Variable]:

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t.errors import needs_extra
 from t2t.files.paths import StrPath, check_local, local_path
-from t2t.runs.arguments import (
-    as_config,
-    as_path,
-    as_text,
-    checks_arguments,
-)
+from t2t.runs.arguments import checks_arguments
 from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.tuning.settings import TuneSettings
 
@@ -85,25 +80,23 @@ def tune(
     """
     from t2t.runs.startup import load_plugins_quietly
 
-    folder = as_path("study", study, "the folder of the study")
-    check_local(folder, "--study")
+    check_local(study, "--study")
     chosen = TuneSettings(
         objective=objective, trials=trials, parallel=parallel, sampler=sampler, pruner=pruner,
         startup_trials=startup_trials, repeats=repeats, best=best, storage=storage, study_name=study_name,
         trial_gpus=trial_gpus,
     )  # fmt: skip
     options.setdefault("keep_checkpoint_max", 1)
-    config = as_config(
-        problem=problem, model=model, hparams_set=hparams_set, hparams=hparams, train_steps=train_steps,
-        problem_options=problem_options, data_dir=data_dir, t2t_usr_dir=t2t_usr_dir, **options,
-    )  # fmt: skip
+    given = {
+        "problem": problem, "model": model, "hparams_set": hparams_set, "hparams": hparams, "train_steps": train_steps,
+        "problem_options": problem_options, "data_dir": data_dir, "t2t_usr_dir": t2t_usr_dir,
+    }  # fmt: skip
+    config = RunConfig.given({**given, **options})
     load_plugins_quietly(config.t2t_usr_dir)
     with needs_extra("tune", "t2t.tune"):
         from t2t.tuning.searching import search
 
-    return search(
-        local_path(folder), as_text("hparams_range", hparams_range), config, chosen, arguments=_arguments(config)
-    )
+    return search(local_path(study), hparams_range, config, chosen, arguments=_arguments(config))
 
 
 def _arguments(config: RunConfig) -> tuple[str, ...]:

@@ -18,11 +18,10 @@ from t2t.hparams.ranges import RangedHParams
 from t2t.registry import HPARAMS_RANGES
 from t2t.registry.overrides import plugin_errors
 from t2t.runs.config import RunConfig
-from t2t.runs.data import find_missing_data, generate_all, open_all
+from t2t.runs.data import find_missing_data, generate_all
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import problems_of
+from t2t.runs.names import resolve_aliases
 from t2t.runs.run_checks import find_source
-from t2t.specs.constants import DEV, TRAIN
 from t2t.tuning.settings import RECORD_FILE, Objective, TuneSettings, resolve_objective
 from t2t.tuning.space import own_values
 from t2t.tuning.study import Study, TrialReport
@@ -71,14 +70,6 @@ class StudyResult:
     def best(self) -> TrialRow | None:
         """The best trial; None if no trial has a value."""
         return next((row for row in self.rows if row.report.value is not None and row.report.state != "failed"), None)
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether several trials have a value, and all the same."""
-        values = [
-            row.report.value for row in self.rows if row.report.value is not None and row.report.state != "failed"
-        ]
-        return len(values) > 1 and len(set(values)) == 1
 
     def records(self) -> list[dict[str, Any]]:
         """Returns a dict for each trial, all with the same keys; an hparam that a trial does not read is None."""
@@ -190,7 +181,7 @@ def search(
         MachineError: the folder cannot be written.
     """
     check_outside_zoo(folder, "study")
-    given = config
+    given = resolve_aliases(config)
 
     def experiment_of(overrides: str) -> Experiment:
         """Returns the run with these overrides and the search flags."""
@@ -205,7 +196,7 @@ def search(
     common = join_overrides((given.hparams, objective.change))
     experiment.check(needs_data=not generates, generates=generates)
     study = Study(
-        folder, tune, objective, ranged, _identity(config, ranged, objective, hparams.train_steps),
+        folder, tune, objective, ranged, _identity(experiment, ranged, objective),
         own_values(ranged, hparams), config.random_seed, hparams.train_steps,
     )  # fmt: skip
     if record:
@@ -213,7 +204,7 @@ def search(
             write_atomically(folder / RECORD_FILE, record.encode())
     if generates:
         generate_all(config)
-        study.check_identity(_identity_of_data(config))
+        study.check_identity(_identity(experiment, ranged, objective))
     command = TrialCommand(arguments, common, config.hparams_set, config.random_seed, experiment_of)
 
     def results() -> StudyResult:
@@ -227,7 +218,9 @@ def search(
 
     Tuner(study, command, tune).run(results)
     found = results()
-    if found.best and found.is_tie:
+    reports = [row.report for row in found.rows if row.report.state != "failed"]
+    values = [one.value for one in reports if one.value is not None]
+    if found.best and len(values) > 1 and len(set(values)) == 1:
         log.warning(
             "all trials have the same %s, %.4g, so that none is better than the others; train them longer, search a "
             "wider range or choose another --objective",
@@ -255,41 +248,27 @@ def _check_evaluations(config: RunConfig, hparams: HParams, ranged: RangedHParam
         )
 
 
-def _identity(config: RunConfig, ranged: RangedHParams, objective: Objective, train_steps: int) -> dict[str, Any]:
-    """Returns the values that identify a study, by their names in messages."""
-    return {
+def _identity(experiment: Experiment, ranged: RangedHParams, objective: Objective) -> dict[str, Any]:
+    """Returns the values that identify a study, by their names in messages; of data only once it is there."""
+    config, fingerprint = experiment.config, ""
+    if config.warm_start_from:
+        store, which = find_source(config.warm_start_from)
+        fingerprint = fingerprint_of(store.find(which))[:_SHOWN]
+    options = [field for problem in experiment.problems for field in dataclasses.fields(problem.options)]
+    defaults, given = {field.name: field.default for field in options}, config.problem_options.items()
+    changed = {name: value for name, value in given if value != defaults.get(name.rpartition(".")[2])}
+    found = {
         "problem": config.problem, "model": config.model, "hparams_set": config.hparams_set,
-        "hparams": config.hparams, "train_steps": train_steps, "problem options": _changed_options(config),
+        "hparams": config.hparams, "train_steps": experiment.hparams.train_steps, "problem options": changed,
         "range": ranged.to_dict(), "objective": objective.key, "random_seed": config.random_seed,
         "local_eval_frequency": config.local_eval_frequency, "eval_steps": config.eval_steps,
-        **_identity_of_start(config), **_identity_of_data(config),
+        "fingerprint of warm_start_from": fingerprint,
+        "warm_start_other_vocabulary": config.warm_start_other_vocabulary,
+        "warm_start_optimizer": config.warm_start_optimizer,
     }  # fmt: skip
-
-
-def _changed_options(config: RunConfig) -> dict[str, Any]:
-    """Returns the options of the problems that are given and differ from their defaults."""
-    options = [field for problem in problems_of(config) for field in dataclasses.fields(problem.options)]
-    defaults = {field.name: field.default for field in options}
-    given = config.problem_options.items()
-    return {name: value for name, value in given if value != defaults.get(name.rpartition(".")[2])}
-
-
-def _identity_of_start(config: RunConfig) -> dict[str, Any]:
-    """Returns what identifies the weights that trials start with."""
-    source, fingerprint = config.warm_start_from, ""
-    if source:
-        store, which = find_source(source)
-        fingerprint = fingerprint_of(store.find(which))[:_SHOWN]
-    flags = ("warm_start_other_vocabulary", "warm_start_optimizer")
-    return {"fingerprint of warm_start_from": fingerprint, **{name: getattr(config, name) for name in flags}}
-
-
-def _identity_of_data(config: RunConfig) -> dict[str, Any]:
-    """Returns what identifies the data, nothing if it is still to be generated."""
-    if find_missing_data(config):
-        return {}
-    data = open_all(config, splits=(TRAIN, DEV), verify=False)
-    return {"fingerprint of the data": "+".join(one.fingerprint[:_SHOWN] for one in data)}
+    if not find_missing_data(config):
+        found["fingerprint of the data"] = "+".join(one.fingerprint[:_SHOWN] for one in experiment.data)
+    return found
 
 
 def get_range(name: str, overrides: str) -> RangedHParams:

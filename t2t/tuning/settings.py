@@ -14,7 +14,7 @@ from t2t.hparams.override import assigned_names
 from t2t.metrics import METRICS, higher_is_better
 from t2t.metrics.token import FIGURES, LABEL
 from t2t.problems.base import Problem
-from t2t.specs.mixture import MEAN
+from t2t.specs.features import MEAN
 
 RECORD_FILE = "study.toml"
 """File in the folder of a study with the flags of its command, so that it can be resumed without them."""

@@ -19,27 +19,17 @@ _DIGITS = 4
 
 def suggest(trial: optuna.trial.Trial, ranged: RangedHParams) -> dict[str, Any]:
     """Returns the hparams of a trial by name, without those that nothing reads in it."""
-    return ranged.choose(lambda one: _value_of(one, _suggest(trial, one)))
 
+    def choose(one: Range) -> Any:
+        if not one.is_interval:
+            return trial.suggest_categorical(one.name, one.values)
+        (smallest, largest), is_log = one.values, one.scale != RangedHParams.LINEAR_SCALE
+        if one.kind != FLOAT:
+            return _mirrored(one, trial.suggest_int(one.name, smallest, largest, log=is_log))
+        value = _mirrored(one, trial.suggest_float(one.name, smallest, largest, log=is_log))
+        return min(max(float(f"{value:.{_DIGITS}g}"), smallest), largest)
 
-def _suggest(trial: optuna.trial.Trial, one: Range) -> Any:
-    if not one.is_interval:
-        return trial.suggest_categorical(one.name, one.values)
-    smallest, largest = one.values
-    is_log = one.scale != RangedHParams.LINEAR_SCALE
-    if one.kind == FLOAT:
-        return trial.suggest_float(one.name, smallest, largest, log=is_log)
-    return trial.suggest_int(one.name, smallest, largest, log=is_log)
-
-
-def _value_of(one: Range, chosen: Any) -> Any:
-    """Returns the value of an hparam for a choice of Optuna."""
-    if not one.is_interval:
-        return chosen
-    value = _mirrored(one, chosen)
-    if one.kind != FLOAT:
-        return value
-    return min(max(float(f"{value:.{_DIGITS}g}"), one.values[0]), one.values[1])
+    return ranged.choose(choose)
 
 
 def _mirrored(one: Range, value: Any) -> Any:

@@ -125,6 +125,7 @@ class Study:
     ):
         self.folder = folder.absolute()  # with a shared storage, it identifies this tuner's trials
         self.settings, self.objective, self.ranged = settings, objective, ranged
+        self._journal = self.folder / "study.journal"
         self._first, self._seed, self._last_update = first, seed, last_update
         self._grid = grid(ranged, seed) if settings.sampler == "grid" else []
         self.last = min(settings.trials, len(self._grid)) if self._grid else settings.trials
@@ -139,7 +140,8 @@ class Study:
         directions = optuna.study.StudyDirection
         direction = directions.MAXIMIZE if self.objective.higher_is_better else directions.MINIMIZE
         try:
-            storage = self._storage()
+            url = self.settings.storage
+            storage: BaseStorage = RDBStorage(url) if url else open_journal(self._journal)
             return optuna.create_study(
                 storage=storage, study_name=self._name_in(storage), direction=direction, pruner=self._pruner(),
                 load_if_exists=True,
@@ -159,15 +161,6 @@ class Study:
             raise UserError(
                 f"the database of the study cannot be opened: {one_line(error)}", option="storage"
             ) from error
-
-    def _storage(self) -> BaseStorage:
-        if self.settings.storage:
-            return RDBStorage(self.settings.storage)
-        return open_journal(self._journal)
-
-    @property
-    def _journal(self) -> Path:
-        return self.folder / "study.journal"
 
     def _name_in(self, storage: BaseStorage) -> str:
         """Returns the study's name in the storage; its folder may have been renamed since a journal began."""

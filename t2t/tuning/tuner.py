@@ -217,8 +217,8 @@ class Tuner:
         except UserError:
             changed()  # with the last failure
             raise
-        finally:
-            self._stop_all()
+        finally:  # they save, and the same command resumes them
+            _stop([slot.run for slot in self._slots])
 
     def _fill(self) -> bool:
         """Begins trials while there are free slots; returns whether another may begin later."""
@@ -291,9 +291,10 @@ class Tuner:
 
     def _repeat(self) -> Iterator[TrialRun]:
         """Trains the best trials with other seeds, and yields each run that has ended."""
+        finished = [one for one in self._study.reports() if one.state == FINISHED]
         waiting = [
             TrialRun(folder, self._command.arguments_of(one.hparams, self._command.seed + seed))
-            for one in best_trials(self._study.reports(), self._settings)
+            for one in finished[: self._settings.best]
             for seed, folder in enumerate(repeat_folders(self._study.folder, one, self._settings), start=1)
             if not self._study.is_trained(folder)
         ]
@@ -321,10 +322,6 @@ class Tuner:
         finally:
             _stop([run for _, run in running])
 
-    def _stop_all(self) -> None:
-        """Stops the processes of trials; they save, and the same command resumes them."""
-        _stop([slot.run for slot in self._slots])
-
 
 def _stop(runs: Sequence[TrialRun]) -> None:
     for run in runs:
@@ -339,12 +336,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def best_trials(reports: Sequence[TrialReport], settings: TuneSettings) -> list[TrialReport]:
-    """Returns the finished trials that are repeated, the best first."""
-    finished = [one for one in reports if one.state == FINISHED]
-    return finished[: settings.best] if settings.repeats else []
 
 
 def repeat_folders(study: Path, one: TrialReport, settings: TuneSettings) -> list[Path]:

@@ -13,7 +13,7 @@ from tests.kinds import SPECS, column
 from tests.small_models import NAMES, VARIANTS, small_hparams, takes
 
 CACHES = (
-    "default", "a window", "a recurrent decoder", "relative positions",
+    "default", "a window, vectors of each head", "a recurrent decoder", "relative positions",
     "rotary positions, shared keys, gates, other norms", "relative biases, no biases of maps",
     "several rows and steps", "adaptive computation time",
     "projected cells, experts in two levels",

@@ -21,7 +21,7 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.experiment import Experiment
 from t2t.runs.training import TrainingRun
-from t2t.specs.mixture import split_mixture
+from t2t.specs.features import split_mixture
 from tests.builders import tiny_hparams
 
 
@@ -167,7 +167,8 @@ def make_run(tmp_path_factory):
             **(how | (settings or {})),
         )  # fmt: skip
         begun = RunDir.open(folder) if RunDir.exists(folder) else None
-        experiment = Experiment(config, hparams, hparams, run=begun, model_class=model)
+        experiment = Experiment(config, hparams, hparams, run=begun)
+        experiment.model_class = model
         experiment.data = [open_data(config, makers[name](), verify=False) for name in split_mixture(problems)]
         return runs(experiment)
 

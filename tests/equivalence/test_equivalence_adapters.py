@@ -11,8 +11,8 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.runs.data import encoders_of
 from t2t.runs.describing import describe
 from t2t.runs.starting import warm_start
-from t2t.training.weights import assign_model, evaluated_weights
-from tests.builders import batch, numpy
+from t2t.training.weights import evaluated_weights
+from tests.builders import batch
 from tests.equivalence.identity import arrays_of, assert_identical, assert_same, differing
 from tests.errors import refused
 
@@ -100,18 +100,6 @@ def test_a_checkpoint_decodes_with_the_weights_that_were_evaluated(base, adapted
         np.testing.assert_allclose(array, wanted, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.slow
-def test_merged_weights_have_the_loss_of_the_adapters(make_run, base, tmp_path):
-    run = adapt(make_run, base, tmp_path / "run", ema_decay=0.0)
-    run.fit()
-    of_adapters = run.step([[batch()]], 5, 0.0).loss_sum
-    merged = make_run(tmp_path / "merged")
-    assign_model(merged.model, CheckpointStore(run.folder / "checkpoints").load_model().weights)
-    np.testing.assert_allclose(numpy(of_adapters), numpy(merged.step([[batch()]], 5, 0.0).loss_sum), rtol=1e-6)
-    assign_model(merged.model, base.checkpoint().model)
-    assert abs(float(of_adapters) - float(merged.step([[batch()]], 5, 0.0).loss_sum)) > 1e-3
-
-
 def test_a_run_of_adapters_resumes_exactly(make_run, base, adapted):
     settings = {"warm_start_from": "", **adapted.before["settings"]}
     resumed = adapt(make_run, base, adapted.copy, settings, best_metric=adapted.before["best_metric"])
@@ -161,14 +149,6 @@ def test_a_model_of_several_problems_can_be_adapted(make_run, tmp_path):
 
 
 # === Errors ===
-
-
-def test_adapters_without_a_base_are_refused(make_run, tmp_path):
-    with refused("lora_rank=2", "--warm_start_from"):
-        make_run(tmp_path / "run", **LORA).fit()
-    assert not (tmp_path / "run/run.json").exists()
-
-
 @pytest.mark.parametrize(
     ("settings", "changes", "named"),
     [

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.choice import backend
 from t2t.backends.tensorflow.devices import build_strategy
-from t2t.backends.tensorflow.functions import TensorFlowFunction, copies_of, devices_of, use_device
+from t2t.backends.tensorflow.functions import TensorFlowFunction, copies_of
 from t2t.inference.evaluator import Evaluator
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
@@ -25,7 +26,7 @@ CONFIGURATIONS = {
     "pre-norm, biases, learned positions": {"norm_position": "pre", "attention_bias": True, "positions": "learned"},
     "other channels": {"attention_key_channels": 4, "attention_value_channels": 12},
     "no positions": {"positions": "none"},
-    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "relative positions": {"positions": "relative", "max_relative_position": 2, "relative_keys": 3},
     "rotary positions": {"positions": "rotary"},
     "positions of words": {"positions": "words"},
     "the next word": {"positions": "words", "read_next_word": True},
@@ -151,11 +152,11 @@ def test_scoring(problem):
 
 def test_what_is_traced_on_one_device_runs_on_that_of_its_caller():
     model = translator_on(DEVICES, letters()).model
-    names = devices_of(model)
-    with use_device(1, names[1]):
+    names = backend().devices_of(model)
+    with backend().use_device(1, names[1]):
         double = TensorFlowFunction(lambda x_B: 2.0 * x_B, [tf.TensorSpec([None])], model)
     for number, name in enumerate(names):
-        with use_device(number, name):
+        with backend().use_device(number, name):
             assert double(tf.constant([1.0])).device == name
 
 
@@ -172,14 +173,14 @@ def test_evaluation():
 def test_a_device_reads_its_own_copy_of_the_weights():
     """Different copies, which do not occur in practice, show which copy each device reads."""
     model = translator_on(DEVICES, letters()).model
-    assert len(set(devices_of(model))) == DEVICES
+    assert len(set(backend().devices_of(model))) == DEVICES
     kernel = model.trainable_variables[0]
     number = next(i for i, variable in enumerate(model.variables) if variable is kernel)
     for value, copies in enumerate(copies_of(model), start=1):
         copies[number].assign(tf.fill(copies[number].shape, float(value)))
     read = TensorFlowFunction(lambda x: tf.reduce_max(kernel) * x, [tf.TensorSpec([], tf.float32)], model)
-    for device, name in enumerate(devices_of(model)):
-        with use_device(device, name):
+    for device, name in enumerate(backend().devices_of(model)):
+        with backend().use_device(device, name):
             found = read(tf.constant(1.0))
         assert found.numpy() == device + 1
         assert found.device == name

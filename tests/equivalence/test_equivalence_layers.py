@@ -16,7 +16,7 @@ from t2t.layers.norm import BatchNorm
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
 from t2t.training.weights import model_arrays
-from tests.builders import batch, copies, numpy, randomise, seed, tiny_hparams, tokens_spec
+from tests.builders import copies, numpy, randomise, tiny_hparams, tokens_spec
 from tests.equivalence.identity import assert_same, differing
 from tests.slopes import step_of
 
@@ -81,21 +81,15 @@ def test_masks_differ_by_replica_micro_batch_layer_and_update(run):
     assert max(agreement) < 0.52 + 0.11
 
 
-def test_masks_of_an_update_do_not_depend_on_those_before_it_nor_on_the_process(run):
+def test_masks_of_an_update_depend_on_the_seed_but_not_on_those_before_it_nor_on_the_process(run):
     run.masks(update=1)
     third = run.masks(update=3)
     np.testing.assert_array_equal(run.masks(update=3), third)
     np.testing.assert_array_equal(Updates(seed=5).masks(update=3), third)
-    assert (run.masks(update=3) == third).all()
-
-
-def test_another_run_seed_gives_other_masks(run):
-    assert 0.4 < (Updates(seed=6).masks(update=1) == run.masks(update=1)).mean() < 0.64
+    assert 0.4 < (Updates(seed=6).masks(update=3) == third).mean() < 0.64
 
 
 # === In the Transformer ===
-
-
 @pytest.fixture(scope="module")
 def model():
     dropouts = {"layer_prepostprocess_dropout": 0.3, "attention_dropout": 0.2, "relu_dropout": 0.25}
@@ -113,17 +107,6 @@ def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_m
     assert len(set(numbers)) == len(numbers)
     again = Transformer(model.hparams, tokens_spec())
     assert [layer.salt for layer in layers_of(again)] == numbers
-
-
-def test_a_seed_is_one_output_another_seed_another_and_none_is_no_dropout(model):
-    features = batch()
-    first, again, other, none, still_none = (
-        numpy(model(features, seed=one)) for one in (seed(1, 2), seed(1, 2), seed(3, 4), None, None)
-    )
-    np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(none, still_none)
-    assert not np.allclose(first, other)
-    assert not np.allclose(first, none)
 
 
 @pytest.mark.parametrize(
@@ -206,19 +189,8 @@ def test_moving_moments_move_by_the_mean_of_the_parts_weighted_by_their_examples
     np.testing.assert_allclose(numpy(step.model.body(batch_of(TWO)))[:, 0], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "changes"),
-    [
-        pytest.param({}, {}, id="plain", marks=pytest.mark.slow),
-        pytest.param(
-            {"worker_cpu": 2},
-            {"effective_batch_size": 240, "optimizer": "momentum"},
-            id="two replicas, accumulation, momentum",
-        ),
-    ],
-)
-def test_a_resumed_run_has_the_same_statistics_and_evaluating_changes_none(make_run, tmp_path, settings, changes):
-    """The run that is resumed is not evaluated any more."""
+def test_a_resumed_run_has_the_same_statistics_and_evaluating_changes_none(make_run, tmp_path):
+    """With two replicas and two micro-batches; the run that is resumed is not evaluated any more."""
 
     class NormedAveraging(make_run.tiny):
         def build(self, input_shape=None):
@@ -229,11 +201,12 @@ def test_a_resumed_run_has_the_same_statistics_and_evaluating_changes_none(make_
         def body(self, features, seed=None):
             return self.norm(super().body(features, seed=seed), seed=seed)
 
-    make = functools.partial(make_run, model=NormedAveraging, problems="forwards", train_steps=4)
-    run = make(tmp_path / "run", {**settings, "eval_steps": 2}, **changes)
+    changes = {"effective_batch_size": 240, "optimizer": "momentum", "train_steps": 4}
+    make = functools.partial(make_run, model=NormedAveraging, problems="forwards", **changes)
+    run = make(tmp_path / "run", {"worker_cpu": 2, "eval_steps": 2})
     run.copy_after(2, tmp_path / "copy")
     run.fit()
-    resumed = make(tmp_path / "copy", settings, **changes)
+    resumed = make(tmp_path / "copy", {"worker_cpu": 2})
     halfway = resumed.checkpoint()
     assert halfway.step == 2
     resumed.fit()

@@ -15,16 +15,15 @@ import pytest
 from t2t.checkpoints.dev_outputs import read_dev_outputs
 from t2t.checkpoints.store import CheckpointStore
 from t2t.layers.dropout import Dropout
-from t2t.layers.words import WordCounts
+from t2t.layers.positions import WordCounts
 from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.builders import edited
 from tests.equivalence.identity import PARTS, arrays_of, assert_identical, differing
 from tests.errors import refused
 
+
 # === Whole runs ===
-
-
 class StopDuring(keras.callbacks.Callback):
     """Sends this process the signal that a cluster sends before it preempts a machine."""
 
@@ -91,19 +90,6 @@ def test_what_a_crash_kept_the_end_of_a_run_from_removing_goes_when_it_is_run_ag
     assert sorted(path.name for path in checkpoints.iterdir()) == ["latest.json", "step-00000004"]
 
 
-@pytest.mark.exhaustive
-def test_a_finished_run_goes_on_into_later_epochs_as_if_it_had_never_ended(make_run, tmp_path):
-    changes = {"batch_size": 200, "shuffle_window": 50}
-    run = make_run(tmp_path / "whole", {"local_eval_frequency": 100}, train_steps=30, **changes)
-    run.fit()
-    make_run(tmp_path / "parts", {"local_eval_frequency": 100}, train_steps=13, **changes).fit()
-    longer = make_run(tmp_path / "parts", {"local_eval_frequency": 100}, train_steps=30, **changes)
-    assert longer.checkpoint().state["data"]["epoch"] >= 1
-    longer.fit()
-    assert longer.checkpoint().state["data"]["epoch"] >= 3
-    assert_identical(run.checkpoint(), longer.checkpoint())
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -138,8 +124,6 @@ def test_another_seed_is_another_run(make_run, tmp_path):
 
 
 # === Errors ===
-
-
 def test_a_run_is_not_resumed_with_another_seed(make_tiny, copied):
     with refused("--random_seed=4", copied, 3):
         make_tiny(copied, {"random_seed": 4}, train_steps=4).fit()

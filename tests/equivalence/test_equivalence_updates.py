@@ -6,17 +6,11 @@ Legend: B batch, S source length, T target length.
 import gc
 import weakref
 
-import keras
 import numpy as np
 import pytest
 
-from t2t.backends.choice import backend
 from t2t.backends.update import INITIAL_SCALE
-from t2t.hparams.transformer import transformer_tiny
-from t2t.models.transformer import Transformer
-from t2t.training.optimizers import build_optimizer
-from t2t.training.step import UpdateStep
-from tests.builders import batch, batch_of, copies, random_pairs, tiny_transformer, tokens_spec
+from tests.builders import batch, batch_of, copies, random_pairs, tiny_transformer
 from tests.equivalence.identity import arrays_of
 from tests.slopes import slope_step, slopes, step_of, weights
 
@@ -172,8 +166,6 @@ def test_no_rate_outlives_its_update():
 
 
 # === float16 ===
-
-
 def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
     """A slope of 6 and the mean over 2 targets overflow float16 (65504) at the initial scale 2^15, but not at 2^14."""
     step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
@@ -207,26 +199,6 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     assert float(step.loss_scale.value()) == INITIAL_SCALE
     norm = np.linalg.norm(found["float32"])
     assert np.linalg.norm(found["float32"] - found["mixed_float16"]) < 0.01 * norm
-
-
-@pytest.mark.exhaustive
-def test_a_fresh_transformer_loses_no_update_to_float16():
-    """Batches of 4,000 target tokens, with initial weights and optimizer of the hparams set."""
-    hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)
-    found = {}
-    for dtype in ("float32", "mixed_float16"):
-        devices = backend().devices(worker_cpu=1)
-        keras.utils.set_random_seed(7)
-        with devices.scope():
-            model = Transformer(hparams, tokens_spec(500, 500), dtype=dtype)
-            optimizer = build_optimizer(hparams)
-        step = UpdateStep(model, optimizer, devices, scale_loss=dtype == "mixed_float16")
-        stats = [step([[big]], update, 1e-3) for update in (1, 2, 3)]
-        assert [bool(one.finite) for one in stats] == [True] * 3
-        assert step.skipped(3) == 0
-        found[dtype] = [float(figure) for one in stats for figure in (one.loss_sum / one.tokens, one.grad_norm)]
-    assert float(step.loss_scale.value()) == INITIAL_SCALE
-    np.testing.assert_allclose(found["mixed_float16"], found["float32"], rtol=0.01)
 
 
 # === Splitting ===
@@ -272,8 +244,6 @@ def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
 
 
 # === Padding ===
-
-
 @pytest.mark.parametrize("norm_position", ["post", pytest.param("pre", marks=pytest.mark.slow)])
 def test_padding_changes_neither_loss_nor_gradients(norm_position):
     narrow, wide = batch(), batch(widths=(13, 11))

@@ -92,8 +92,6 @@ def _write_raw(folder: Path) -> dict[str, str]:
 
 
 # === Readers ===
-
-
 def resumed(tree: Tree) -> Hashable:
     """The checkpoint from which training resumes."""
     return seen(tree.store.load())
@@ -195,8 +193,6 @@ def kind_of(name: str) -> str | None:
 
 
 # === Verdicts ===
-
-
 class _Warnings(logging.Handler):
     def __init__(self):
         super().__init__(logging.WARNING)

@@ -48,8 +48,6 @@ class Check:
 
 
 # === Vocabularies ===
-
-
 def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
     """A vocabulary can be built from any text, is equal after saving and loading, and decodes text back if lossless."""
     kind, learnt_from, texts, size = case
@@ -74,8 +72,6 @@ def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
 
 
 # === Files ===
-
-
 def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
     """Every training pair is generated or counted as dropped, and every dev pair is kept in order."""
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
@@ -138,8 +134,6 @@ def _unmarked(pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 # === Scores and trees ===
-
-
 def judge(pairs: list[tuple[str, str]]) -> None:
     """Every metric has a value for any lines, and the commands that print them exit with the expected status."""
     hypotheses, references = map(list, zip(*pairs, strict=True))

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from t2t.checkpoints.layout import Best
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import avg_all, decoder
+from t2t.cli import avg_all
 from tests.in_process import call, refuses
 
 
@@ -37,17 +37,6 @@ def check_mean(run, shares, name="averaged"):
 def test_the_mean_of_named_steps_or_of_the_last(run, flags, steps, shares):
     assert call(avg_all, output_dir=run, **flags).out == f"averaged steps {steps} into {run}/checkpoints/averaged\n"
     check_mean(run, shares)
-
-
-@pytest.mark.slow  # that the decoder takes an average by its name
-def test_the_result_decodes_and_is_told_from_others(run, tmp_path):
-    printed = call(avg_all, model_dir=run, output_dir=tmp_path / "avg", n=2, name="averaged-2")
-    assert f"--output_dir={tmp_path}/avg" in printed.err
-    (tmp_path / "in").write_text("1 2 3\n")
-    flags = {"output_dir": run, "decode_from_file": tmp_path / "in", "decode_to_file": tmp_path / "out"}
-    assert "/checkpoints/averaged-2 (40 updates)" in call(decoder, checkpoint="averaged-2", **flags).err
-    assert (tmp_path / "out").read_text().count("\n") == 1
-    refuses(decoder, "'averaged' 20, 40, averaged-2", checkpoint="averaged", **flags)
 
 
 @pytest.mark.parametrize(("flags", "asked"), [([], 5), (["--n=20"], 20)])

@@ -11,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from t2t.cli import datagen, decoder, vocab
+from t2t.cli import datagen, vocab
 from t2t.data.manifest import read_manifest
 from t2t.features.treebank.linearisation import restored
 from t2t.features.treebank.reading import sample_of
 from t2t.features.treebank.trees import parse_tree, write_tree
 from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
-from t2t.text.encoder import learned_classes
 from tests.errors import refused
 from tests.faults.text import drawn, run_case
 from tests.faults.text_checks import CHECKS
 from tests.in_process import call
-from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES, read_as
+from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = {"vocabularies": 8, "generation": 8, "metrics": 8}
@@ -49,44 +48,17 @@ def test_no_code_splits_text_where_files_do_not():
     assert found == []
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    """A folder with nasty and ordinary lines on both sides, and the expected text of each source line."""
-    folder = tmp_path_factory.mktemp("nasty")
+def test_lines_of_a_megabyte_are_generated_in_their_places(tmp_path):
+    """Nasty and ordinary lines on both sides; no text is lost."""
     lines = [*NASTY_LINES, *MEGABYTE_LINES, *(b"good morning %d" % number for number in range(300))]
-    (folder / "source").write_bytes(b"\n".join(lines))
-    (folder / "target").write_bytes(b"".join(line + b"\n" for line in reversed(lines)))
-    return folder, [read_as(line) for line in lines]
-
-
-def test_lines_of_a_megabyte_are_generated_in_their_places(corpus, tmp_path):
-    folder, texts = corpus
-    flags = {f"{split}_{side}": folder / side for split in ("train", "dev") for side in ("source", "target")}
+    (tmp_path / "source").write_bytes(b"\n".join(lines))
+    (tmp_path / "target").write_bytes(b"".join(line + b"\n" for line in reversed(lines)))
+    flags = {f"{split}_{side}": tmp_path / side for split in ("train", "dev") for side in ("source", "target")}
     call(datagen, "--problem=text2text_files", "--vocab_kind=word_list", vocab_size=600, data_dir=tmp_path, **flags)
     manifest = read_manifest(tmp_path / "text2text_files")
     train, dev = manifest.split("train"), manifest.split("dev")
-    assert train.examples + sum(train.dropped.values()) == dev.examples == len(texts)
+    assert train.examples + sum(train.dropped.values()) == dev.examples == len(lines)
     assert set(dev.mended) == {"NUL characters removed", "invalid UTF-8 replaced"}
-
-
-@pytest.mark.slow  # that learning a vocabulary is not quadratic in the length of a line
-@pytest.mark.parametrize("kind", ["sentencepiece", "subword"])
-def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind):
-    _, texts = corpus
-    encoder = learned_classes()[kind].build(iter(texts), 600)
-    assert all(encoder.decode(encoder.encode(text)) == text for text in texts)
-
-
-@pytest.mark.slow  # that a model answers each of them in its place
-def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path):
-    folder, texts = corpus
-    files = {"decode_from_file": folder / "source", "decode_to_file": tmp_path / "out", "max_input_length": 40}
-    printed = call(decoder, output_dir=tiny_run.output_dir, decode_beam_size=1, **files)
-    answers = (tmp_path / "out").read_bytes().split(b"\n")
-    assert len(answers) == len(texts) + 1
-    assert all(not answer for answer, text in zip(answers, texts, strict=False) if not text.strip())
-    cut = [number for number, text in enumerate(texts, start=1) if len(text.split()) >= 40]
-    assert f"max_input_length allows: {len(cut)} lines (number {cut[0]}, " in printed.err
 
 
 def test_a_tree_of_any_depth_takes_no_longer_than_it_is():
@@ -117,8 +89,6 @@ def test_what_a_terminal_cannot_show_ends_no_command(tmp_path):
 
 
 # === A million empty lines ===
-
-
 RUN_AND_MEASURE = """
 import importlib, re, sys
 assert importlib.import_module("t2t.cli." + sys.argv[1]).main(sys.argv[1:]) == 0

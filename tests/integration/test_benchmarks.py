@@ -13,8 +13,10 @@ import pytest
 
 from benchmarks import known_answers
 from benchmarks.__main__ import main, names
+from benchmarks.gpu import multi30k
 from benchmarks.gpu.model import flops
 from benchmarks.gpu.sizes import SIZES
+from benchmarks.harness.corpus import FILES, write_synthetic
 from benchmarks.known_answers import evalb
 from benchmarks.pages import CHROMIUM
 from t2t.cli import evalb as evalb_command
@@ -228,17 +230,23 @@ def test_pages_are_timed_until_they_can_be_used():
 
 
 # === `python -m benchmarks gpu` runs to the end on a CPU with toy sizes ===
-
-
 SMALL = ("--steps=2", "--turns=1", "--batch_size=64", "--length=8", "--vocab_size=100")
 
 
 @pytest.mark.slow  # that both steps are measured, which are compiled
 def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    assert main(["gpu", "--config=tiny", "--peers=", *SMALL, f"--json={tmp_path / 'rows.json'}"]) == 0
-    assert "| training on a GPU | tiny, xla=on |" in capsys.readouterr().out
+    command = ["gpu", "--config=tiny", "--peers=", *SMALL, f"--folder={tmp_path}", f"--json={tmp_path / 'rows.json'}"]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert "| training on a GPU | tiny, xla=on |" in printed.out
+    assert (tmp_path / "page.md").read_text() == printed.out
     rows = json.loads((tmp_path / "rows.json").read_text())
+    (tmp_path / "tiny-xla=off.json").unlink()
+    assert main(command) == 0  # the second time, only what is missing is measured
+    assert capsys.readouterr().err == "== tiny, xla=off\n"
+    again = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["ours"] for row in again[:2]] == [row["ours"] for row in rows[:2]]
     for config, rate, share in zip(("tiny, xla=on", "tiny, xla=off"), rows[::2], rows[1::2], strict=True):
         assert rate["ours"] > 0
         assert share["ours"] == pytest.approx(rate["ours"] / 64 * rate["flops"] / rate["matrix_flops"])
@@ -248,12 +256,31 @@ def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
     assert [row["job"]["xla"] for row in rows] == [True, True, False, False]
 
 
-def test_a_backend_and_a_size_that_are_not_there_are_named(capsys, monkeypatch):
+def test_a_backend_and_a_size_that_are_not_there_are_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "abacus")
-    assert main(["gpu", "--config=tiny", *SMALL]) == 1
-    assert "error: benchmarks.gpu.abacus_step ended with status 1: " in capsys.readouterr().err
+    assert main(["gpu", "--config=tiny", *SMALL, f"--folder={tmp_path}"]) == 1
+    assert "error: benchmarks.gpu.our_step ended with status 1: " in capsys.readouterr().err
     assert main(["gpu", "--config=bsae"]) == 2
     assert "no 'bsae'; did you mean base?" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # that the sequence of commands runs, and goes on where it was cut off
+def test_multi30k_from_its_text_to_its_score(tmp_path, capsys):
+    for stem, files in write_synthetic(tmp_path / "text", 60).items():
+        for side, file in zip(("en", "de"), files, strict=True):
+            file.rename(tmp_path / f"{FILES[stem]}.lc.norm.tok.{side}")
+    lines = multi30k.train(tmp_path, tmp_path / "run", train_steps=3, vocab_size=300)
+    assert [line.split(" | ")[0] for line in lines[2:-2]] == [f"| {name}" for name in (
+        "data", "training", "last epochs", "average", "decoding", "score",
+    )]  # fmt: skip
+    assert "BLEU" in lines[-1]
+    record = tmp_path / "run" / "commands.json"
+    known = json.loads(record.read_text())
+    del known["score"]["command"]  # as if it had been interrupted
+    record.write_text(json.dumps(known))
+    capsys.readouterr()
+    assert multi30k.train(tmp_path, tmp_path / "run", train_steps=3, vocab_size=300)[-1] == lines[-1]
+    assert capsys.readouterr().err.count("== ") == 1
 
 
 def test_operations_of_the_paper_s_base_model():

@@ -1,10 +1,9 @@
-"""`t2t-decoder` with a trained run: files, standard input, words, splits, conversation, scores, attention, choices.
+"""`t2t-decoder` with a trained run: files, words, splits, conversation, scores, choices.
 
 That a killed decoder is resumed is tested by `tests.faults`, see `test_faults.py`; other jobs, checkpoints and windows
 by the unit tests of files.
 """
 
-import gzip
 import json
 import random
 import re
@@ -38,8 +37,6 @@ def decode(tiny_run):
 
 
 # === Files ===
-
-
 def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path):
     source = tmp_path / "dirty"
     source.write_bytes(b"\n".join(DIRTY))
@@ -58,35 +55,7 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path):
     assert f" tokens/s; written to {target}" in err
 
 
-@pytest.mark.slow  # that an ensemble of a run with itself is the run, also for a packed file
-def test_a_run_beside_itself_decodes_a_packed_file_as_alone(decode, tiny_run, tmp_path):
-    run, numbers = tiny_run.output_dir, tiny_run.raw_dir / "dev.source"
-    (tmp_path / "numbers.gz").write_bytes(gzip.compress(numbers.read_bytes()))
-    decode(decode_from_file=numbers, decode_to_file=tmp_path / "a")
-    both = {"output_dir": f"{run},{run}", "decode_from_file": tmp_path / "numbers.gz"}
-    assert "an ensemble of 2 runs" in decode(**both, decode_to_file=tmp_path / "b").err
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    refuses(decoder, "nowhere", output_dir=f"{run},nowhere", decode_from_file=numbers)
-
-
-@pytest.mark.slow  # that the streams of a command have the outputs of the API
-def test_standard_input_and_output_and_several_outputs(decode, translator, stdin):
-    stdin(b"1 2 3\n\n4\n")
-    out, err = decode("--decode_from_file=-", "--n_best=2", "--output_format=jsonl")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [one["line"] for one in found] == [1, 2, 3]
-    assert found[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
-    for line, expected in zip((found[0], found[2]), translator.translate(["1 2 3", "4"], 2), strict=True):
-        assert [one["text"] for one in line["hypotheses"]] == [one.text for one in expected]
-        for key in ("score", "log_prob"):
-            values = [getattr(one, key) for one in expected]
-            assert [one[key] for one in line["hypotheses"]] == pytest.approx(values, abs=1e-4)
-    assert "written to standard output" in err
-
-
 # === Words ===
-
-
 @pytest.mark.slow  # that the flags of alignments reach the translator, and its links the file
 def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, tmp_path):
     (tmp_path / "in").write_text("1 2 3\n\n4 5 unheard 7\n")
@@ -137,8 +106,6 @@ def test_unknown_words_become_words_of_their_line(tiny_run, tmp_path):
 
 
 # === Splits and conversation ===
-
-
 def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path):
     split = {"data_dir": tiny_run.data_dir, "decode_split": "test"}
     out = decode(**split, decode_to_file=tmp_path / "out").out.splitlines()
@@ -161,8 +128,6 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator):
 
 
 # === Mistakes ===
-
-
 @pytest.mark.parametrize(
     ("flags", "about"),
     [
@@ -194,8 +159,6 @@ def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_r
 
 
 # === `t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, compared with the Python API ===
-
-
 PAIRS = [("1 2 3", "3 2 1"), ("1 2 3", "1 2 3"), ("", "4"), ("5 6", ""), ("\ufffd 7", "7 \ufffd"), ("9 " * 30, "9 9")]
 PAIR_LINES = b"".join(f"{source}\t{target}\n".encode() for source, target in PAIRS).replace("\ufffd".encode(), b"\xff")
 
@@ -234,8 +197,6 @@ def test_without_a_name_the_scores_lie_beside_the_file(tiny_run, tmp_path):
 
 
 # === Choices ===
-
-
 def test_choices_are_counted_as_the_translator_scores(tiny_run, translator, tmp_path):
     rng, choices = random.Random(1), tmp_path / "choices"
     rows = [(rng.choices("0123456789", k=4), rng.choice("AB")) for _ in range(20)]
@@ -250,23 +211,3 @@ def test_choices_are_counted_as_the_translator_scores(tiny_run, translator, tmp_
     searching, run = ["--split=test", "--decode_beam_size=2"], {"output_dir": tiny_run.output_dir}
     refuses(eval_command, "--split, --decode_beam_size: --choice_file", *searching, **run, choice_file=choices)
     refuses(eval_command, "/dev/null TAB", **run, choice_file="/dev/null")
-
-
-# === `t2t-decoder --attention_to_html`: a page from the command line, and what is refused ===
-
-
-def drawn_pairs(path):
-    figures = json.loads(re.search(r'id="figures">(.*?)</script>', path.read_text())[1])
-    return [(one["source"], one["target"]) for one in figures]
-
-
-@pytest.mark.slow  # that the figures of a file and of standard input are of their lines, on the command line
-def test_lines_of_a_file_or_of_standard_input_are_drawn(tiny_run, translator, tmp_path, stdin):
-    (tmp_path / "lines").write_text("1 2 3\n4 5\t5 4\n")
-    flags = {"output_dir": tiny_run.output_dir, "attention_to_html": tmp_path / "a.html"}
-    call(decoder, decode_from_file=tmp_path / "lines", **flags)
-    best = translator.translate(["1 2 3"])[0][0].text
-    assert drawn_pairs(tmp_path / "a.html") == [("1 2 3", best), ("4 5", "5 4")]
-    stdin(b"4 5\t5 4\n")
-    call(decoder, **flags)
-    assert drawn_pairs(tmp_path / "a.html") == [("4 5", "5 4")]

@@ -26,8 +26,6 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 # === Examples ===
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A reader's folder: the examples of a checkout, and small corpora under the names that the pages use."""
@@ -178,8 +176,6 @@ def test_entry_point_of_the_page_is_found(folder):
 
 
 # === Links and names ===
-
-
 def without_blocks(page):
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
@@ -218,8 +214,6 @@ def test_the_first_page_lists_every_page_and_the_readme_fits_two_screens():
 
 
 # === Commands ===
-
-
 def commands_of(page):
     """Yields the words of every t2t command in the page's shell blocks, marked or not."""
     for one in blocks(page):
@@ -256,8 +250,6 @@ def test_flags_that_are_named_exist():
 
 
 # === docs/weights.md: its code, which needs only numpy and safetensors, gives the library's probabilities ===
-
-
 def test_the_code_of_the_page_computes_the_model_without_the_library(tiny_run, tmp_path):
     shutil.copytree(tiny_run.output_dir, tmp_path / "run")
     code = "import sys\nsys.modules['t2t'] = sys.modules['tensorflow'] = None\n"

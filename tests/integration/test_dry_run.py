@@ -127,8 +127,6 @@ def test_precisions_and_batch_sizes_are_described_in_their_own_words(tmp_path, d
 
 
 # === A problem whose features the model does not accept is refused before anything is written ===
-
-
 PLUGIN = '''
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
@@ -210,8 +208,6 @@ def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir,
 
 
 # === XLA compiles one program per shape of batches, all of them before the first update ===
-
-
 @pytest.mark.exhaustive  # that XLA compiles no program in the middle of a training
 def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
     """Counted by the files that XLA dumps for each compiled program."""

@@ -65,17 +65,6 @@ def test_the_trainers_schedule_and_several_devices_say_the_same_and_an_earlier_c
     assert first["teacher_forced/loss"] != last["teacher_forced/loss"]
 
 
-@pytest.mark.slow  # that several devices decode and score the same
-def test_several_devices_write_what_one_does(tiny_run, translator, tmp_path):
-    source = tiny_run.raw_dir / "train.source"
-    for name, devices in (("one", {}), ("two", {"worker_cpu": 2})):
-        files = {"decode_from_file": source, "decode_to_file": tmp_path / name, "decode_batch_size": 200}
-        call(decoder, output_dir=tiny_run.output_dir, **files, **devices)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    pairs = [("1 2", "2 1"), ("3", "4")] * 99
-    assert t2t.load(tiny_run.output_dir, worker_cpu=2).score(pairs) == translator.score(pairs)
-
-
 def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
     data_dir = shutil.copytree(tiny_run.data_dir, tmp_path / "data")
     folder = data_dir / "text2text_files"
@@ -91,8 +80,6 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
 
 
 # === `--engine`: the commands and the Python functions decode a run with CTranslate2 ===
-
-
 @pytest.fixture
 def run(tiny_run, tmp_path):
     """A copy of the run in which conversions may be stored."""
@@ -226,8 +213,6 @@ def test_after_its_first_use_a_run_is_decoded_without_tensorflow_by_default(
 
 
 # === Outputs are scored against the raw text of a split, including words that are not in the vocabulary ===
-
-
 STRANGE = 3
 """Number of references with an unknown word; one more reference has a double space."""
 

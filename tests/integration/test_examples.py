@@ -112,8 +112,6 @@ def test_a_search_method_of_a_plug_in_decodes():
 
 
 # === What each of them computes ===
-
-
 def test_lion_steps_by_the_sign_of_a_mix_of_gradient_and_momentum():
     """Chen et al. 2023, algorithm 2: the mix has beta1, the momentum beta2."""
     hparams = TransformerHParams(optimizer_adam_beta1=0.5, optimizer_adam_beta2=0.75)

@@ -16,7 +16,6 @@ from t2t.cli import decoder, exporter, importer
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.formats.exporter import Needs
 from t2t.formats.parity import PROMISES
-from t2t.formats.saved_model import write
 from t2t.registry import EXPORTERS
 from tests.in_process import call, refuses
 from tests.peers import with_transformers
@@ -181,14 +180,6 @@ def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, foun
     assert report["parity"]["greedy search"]["identical"] == 9
 
 
-@pytest.mark.slow  # that the command deletes an export with other outputs
-def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, monkeypatch):
-    asked = write._answers_of_signature
-    monkeypatch.setattr(write, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
-    refuses(exporter, "export", *tiny_run.flags, export_dir=tmp_path / "served", status=1)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, monkeypatch):
     monkeypatch.setitem(vars(EXPORTERS.get("onnx")), "needs", Needs(packages=("no_such_package",), extra="onnx"))
     new, data = tmp_path / "new", f"--data_dir={tiny_run.data_dir}"
@@ -213,8 +204,6 @@ def test_help_says_what_is_promised():
 
 
 # === `t2t-exporter --format=huggingface` on the command line, with transformers itself, which takes long to import ===
-
-
 OWN = r"""
 problem="--problem=text2text_files --data_dir=data"
 t2t-datagen $problem --train_source=train.source --train_target=train.target --dev_source=dev.source \

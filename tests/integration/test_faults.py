@@ -91,8 +91,6 @@ def test_folders_are_told_apart_by_everything_but_the_time(tmp_path):
 
 
 # === Faults that do not happen ===
-
-
 class Unharmed:
     """A process that ends normally, whatever is done to it."""
 
@@ -193,8 +191,6 @@ def test_a_file_that_is_not_damaged_proves_nothing(tmp_path):
 
 
 # === Any damage to a file of a run or of data is detected before the file is used ===
-
-
 @pytest.mark.slow  # some thousand damages; the unit tests of checkpoints, data and records damage one of each kind
 def test_every_damage_to_every_file_is_noticed(tmp_path):
     found = rows(tmp_path)

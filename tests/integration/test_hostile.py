@@ -61,8 +61,6 @@ def names_it(reader, tree, file):
 
 
 # === Outside ===
-
-
 @pytest.mark.parametrize("what", ["link", "pipe"])
 def test_no_file_leads_out_of_its_folder(tree, tmp_path, what):
     """Replaces each file in turn by a link to a copy elsewhere, or by a pipe that nobody writes to."""
@@ -132,8 +130,6 @@ def test_nothing_but_what_is_named_is_opened_begun_or_unpickled(tiny_run, tmp_pa
 
 
 # === Code ===
-
-
 def test_an_array_of_pickles_or_an_archive_is_no_shard(tree, evil):
     thing, executed = evil
     folder = tree.folder / "data/text2text_files"
@@ -172,8 +168,6 @@ def test_a_run_names_no_code(tiny_run, tmp_path):
 
 
 # === Values ===
-
-
 def leaves(value, path=()):
     """Yields the path of every value in JSON."""
     yield path
@@ -260,8 +254,6 @@ def test_hostile_checkpoints_whose_checksums_hold(tree):
 
 
 # === Archives ===
-
-
 def header(kind, size):
     """Returns the header of a tar archive for a file or what follows, which may be of any size."""
     info = tarfile.TarInfo("a.txt")

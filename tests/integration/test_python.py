@@ -30,7 +30,7 @@ def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_t
     )
     modules = ("t2t.runs.data", "t2t.cli.insight", "t2t.serving.routes", "t2t.studio.routes")
     code = (
-        f"import sys, t2t, t2t.studio.opened_data, {', '.join(modules)}; t2t.registered('model')\n"
+        f"import sys, t2t, t2t.studio.split_data, {', '.join(modules)}; t2t.registered('model')\n"
         "print([*t2t.registered('problem', 'my_', t2t_usr_dir='mine')])\n"
         "print({'tensorflow', 'keras', 'fsspec', 'plotly', 'matplotlib'} & {*sys.modules})"
     )

@@ -319,8 +319,6 @@ def test_training_as_its_page_says(folder):
 
 
 # === The text ===
-
-
 def test_the_commands_are_those_of_the_console_scripts():
     listed = re.findall(r"^\| `(t2t-[a-z-]+)` \|", INDEX.read_text(encoding="utf-8"), re.M)
     scripts = importlib.metadata.entry_points(group="console_scripts")

@@ -102,8 +102,6 @@ def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny
 
 
 # === Runs of earlier versions load, give the same outputs as before, and can be resumed ===
-
-
 MOST_BYTES = 200_000
 """Maximum size in bytes of the folder of a version."""
 

@@ -136,8 +136,6 @@ def test_tasks_of_jobs_are_shards_and_a_job_of_slurm_without_tasks_merges(machin
 
 
 # === Commands ===
-
-
 @pytest.fixture
 def corpus(tmp_path):
     """Three pairs of training files and one pair of dev files."""

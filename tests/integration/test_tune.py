@@ -296,8 +296,6 @@ def test_each_trial_has_its_share_of_the_gpus(monkeypatch):
 
 
 # === With the trainer itself ===
-
-
 @pytest.mark.slow  # that trials are runs, and a study from Python is the same although one of them is killed here
 def test_trials_are_ordinary_runs(given, tmp_path, after_evaluations):
     hparams = re.sub(r"num_heads=2,|learning_rate=0.01,", "", TINY)

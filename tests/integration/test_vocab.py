@@ -1,15 +1,14 @@
-"""`t2t-vocab`, and `vocab_kind=subword` through generating, training and decoding."""
+"""`t2t-vocab`: summaries, ids and pieces of vocabularies of every kind."""
 
 import pytest
 
-from t2t.cli import datagen, decoder, trainer, vocab
+from t2t.cli import vocab
 from t2t.files.paths import local_path
 from t2t.text.byte import ByteEncoder
 from t2t.text.label import LabelEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from tests.in_process import call, refuses
-from tests.integration.conftest import TINY, write_digits
 
 LINES = ["one old man, two dogs", "the old dogs run"] * 20
 SUBWORD = SubwordEncoder([
@@ -100,17 +99,3 @@ def test_mistakes(tmp_path, monkeypatch, stdin, flags, given, about):
     LabelEncoder(["bad", "good"]).save(tmp_path / "classes.labels")
     stdin(given)
     assert refuses(vocab, about, *flags.split()).err.count("\n") == 1
-
-
-@pytest.mark.slow  # that a vocabulary of Tensor2Tensor's kind goes through generating, training and decoding
-def test_a_subword_run_generates_trains_and_decodes(run, tmp_path):
-    (tmp_path / "raw").mkdir()
-    flags = [flag for flag in write_digits(tmp_path / "raw") if "vocab_kind" not in flag]
-    flags += ["--vocab_kind=subword", "--vocab_size=50", f"--data_dir={tmp_path / 'data'}"]
-    assert "subword vocabulary of" in call(datagen, *flags).err
-    model, folder = ["--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}"], tmp_path / "run"
-    call(trainer, *flags, *model, "--worker_cpu=1", "--train_steps=2", "--eval_steps=1", output_dir=folder)
-    files = {"decode_from_file": tmp_path / "raw/test.source", "decode_to_file": tmp_path / "out"}
-    call(decoder, output_dir=folder, **files)
-    assert (tmp_path / "out").read_text().count("\n") == 8
-    assert "kind         subword\n" in run(f"--output_dir={folder}").out

@@ -6,7 +6,7 @@ from tests.mutation.mutation import mutations
 DATA_MUTATIONS = mutations(
     # Floor 0: names
     ("an alias of another model", "A name of Tensor2Tensor is an alias of nothing.",
-     "t2t/registry/tensor2tensor/models.py", '"imagetransformer": "image_transformer"',
+     "t2t/registry/tensor2tensor.py", '"imagetransformer": "image_transformer"',
      '"imagetransformer": "image_of_transformers"', "test_registry_tensor2tensor"),
     ("the tag stands behind the first piece",
      "Training reads the language tag in another place than decoding writes it.", "t2t/data/reading/reader.py",
@@ -19,7 +19,7 @@ DATA_MUTATIONS = mutations(
     ("codes of languages as text", "Outputs begin with the code of their language.", "t2t/text/imported.py",
      "[token_id for token_id in ids if token_id not in self.codes]", "list(ids)", "test_text_piece_table"),
     ("a problem twice in a mixture", "A problem that is named twice has two sets of weights under one name.",
-     "t2t/specs/mixture.py", "if names.count(one) > 1:", "if names.count(one) > 2:", "test_specs_features"),
+     "t2t/specs/features.py", "if names.count(one) > 1:", "if names.count(one) > 2:", "test_specs_features"),
     ("other errors as a missing package", "A fault of the project is called a package that the user has not installed.",
      "t2t/errors.py", 'if package in ("", "t2t"):', 'if package == "":', "test_errors"),
     ("files written in place", "A crash can leave half of the new content in place of the old one.",

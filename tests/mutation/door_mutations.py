@@ -167,7 +167,7 @@ DOOR_MUTATIONS = mutations(
      "t2t/studio/page.py", r'text.replace("<", "\\u003c").replace(">"', 'text.replace(">"',
      "test_studio_figures::test_hostile_text_stays_text_and_scripts_never_read_it_as_markup"),
     ("spikes are lost from curves", "A loss that jumped for one update looks as if it had not.",
-     "t2t/studio/thinning.py", "for pick in (np.argmin, np.argmax)]", "for pick in (np.argmin,)]",
+     "t2t/studio/curves.py", "for pick in (np.argmin, np.argmax)]", "for pick in (np.argmin,)]",
      "test_studio_curves"),
     ("half a line of figures is read", "A point that was being written while the page looked is never drawn.",
      "t2t/studio/run_figures.py", r'whole = added[: added.rfind(b"\n") + 1]', "whole = added",

@@ -165,7 +165,7 @@ CASES = {
     "an ensemble": lambda: decoded(Ensemble([tiny(), tiny(seed=2)]), SETTINGS["several best, coverage"]),
     "recurrent": lambda: decoded(small(LstmSeq2seqAttention), SETTINGS["beam"]),
     "convolutions": lambda: decoded(small(Rctm2), SETTINGS["beam"]),
-    "windows": lambda: decoded(tiny(self_attention_window=5), SETTINGS["beam"]),
+    "windows": lambda: decoded(tiny(self_attention_window=5, relative_keys=3), SETTINGS["beam"]),
     "relative positions": lambda: decoded(tiny(positions="relative", max_relative_position=2), SETTINGS["beam"]),
     **{f"constraints, {kind}": functools.partial(constrained, kind) for kind in TERMS},
     "mask-predict": lambda: translated(

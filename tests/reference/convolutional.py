@@ -13,9 +13,8 @@ from tests.reference.convolution import Model, convolve, convolve_depthwise, rel
 from tests.reference.recurrent import Lstm, best_experts, mixture
 from tests.reference.transformer import attend, sinusoid, softmax
 
+
 # === ByteNet, its language model, and recurrent ones: sections 3.1 to 3.6 of Kalchbrenner et al. (2016) ===
-
-
 class ByteNet(Model):
     """ByteNet; its source is unfolded to a |s| + b columns."""
 
@@ -149,8 +148,6 @@ class ConvS2s(Model):
 
 
 # === SliceNet: sections 2 and 3 of Kaiser, Gomez and Chollet (2017) ===
-
-
 def with_timing(xs):
     return [x + np.array(sinusoid(t, len(x))) for t, x in enumerate(xs)]
 
@@ -214,8 +211,6 @@ class SliceNet(Model):
 
 
 # === The MultiModel, without noise: section 2 of Kaiser et al. (2017); experts: section 2 of Shazeer et al. (2017) ===
-
-
 class MultiModel(SliceNet):
     """The model; its blocks are SliceNet's modules."""
 
@@ -278,8 +273,6 @@ class MultiModel(SliceNet):
 
 
 # === WaveNet: section 2 of van den Oord et al. (2016) ===
-
-
 class WaveNet(Model):
     """The model."""
 

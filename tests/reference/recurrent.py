@@ -7,9 +7,8 @@ import numpy as np
 from tests.reference.convolution import Model, relu, sigmoid
 from tests.reference.transformer import softmax
 
+
 # === LSTM: Hochreiter and Schmidhuber 1997, Gers et al. 2000, Bahdanau et al. 2015, Luong et al. 2015 ===
-
-
 def lstm_step(x, h, c, w, u, b):
     """One step of the cell; returns the new h and c."""
     gate_in, gate_forget, candidate, gate_out = np.split(x @ w + h @ u + b, 4)
@@ -100,8 +99,6 @@ class LstmBothWays(Lstm):
 
 
 # === Deep-Att: section 3 of Zhou et al. (2016, arXiv:1606.04199) ===
-
-
 class DeepAtt(Lstm):
     """The model; each layer also passes on half of what its gates read."""
 
@@ -144,8 +141,6 @@ class DeepAtt(Lstm):
 
 
 # === GNMT: section 3 of Wu et al. (2016, arXiv:1609.08144) ===
-
-
 class Gnmt(Lstm):
     """The model; layers are counted from 1, and those from the third on are residual."""
 
@@ -179,8 +174,6 @@ class Gnmt(Lstm):
 
 
 # === Grid LSTM: section 3 of Kalchbrenner, Danihelka and Graves (2015, arXiv:1507.01526) ===
-
-
 def grid_step(hidden, memory, w, b):
     """Equation 3: the new hidden state and memory of one dimension, from the hidden states of all dimensions."""
     u, f, c, o = np.split(hidden @ w + b, 4)
@@ -224,8 +217,6 @@ class GridLstm(Model):
 
 
 # === Mixtures of experts, without noise: Shazeer et al. (2017, arXiv:1701.06538), section 2, appendices B, E, G ===
-
-
 def best_experts(scores, chosen):
     """Returns the best experts or groups with their weights, the softmax of their scores."""
     best = np.argsort(-scores)[:chosen]
@@ -288,8 +279,6 @@ class LstmMoe(Lstm):
 
 
 # === Recurrent continuous translation models: sections 3 and 4 of Kalchbrenner and Blunsom (2013) ===
-
-
 class Rctm(Model):
     """RCTM I, or RCTM II if the source is unfolded."""
 

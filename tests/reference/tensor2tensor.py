@@ -39,6 +39,13 @@ RELATIVE = {"self_attention_type": "dot_product_relative", "max_relative_positio
 """Changed hparams of its sets `transformer_relative*`, with a distance that short sentences exceed."""
 
 
+RELATIVE_V2 = {
+    kind: {"self_attention_type": f"dot_product_{kind}relative_v2", "max_relative_position": 3, "norm": "pre"}
+    for kind in ("", "unmasked_")
+}
+"""Changed hparams for vectors of each head: of Magenta's sets, and of both directions."""
+
+
 def random_variables(era, values, vocab_size, seed=0):
     """Returns random variables of a network by name, each with Adam's two slots, and the counters."""
     rng = np.random.default_rng(seed)
@@ -105,6 +112,13 @@ def _new_layer(stack, width, inner, values):
             size = (2 * values["max_relative_position"] + 1, width // values["num_heads"])
             relative = f"{sublayer}/multihead_attention/dot_product_attention_relative/relative_positions"
             shapes |= {f"{relative}_{which}/embeddings": size for which in ("keys", "values")}
+        if sublayer == "self_attention" and values["self_attention_type"].endswith("relative_v2"):
+            kind, most = values["self_attention_type"].removeprefix("dot_product_"), values["max_relative_position"]
+            masked = kind == "relative_v2"
+            scope = f"dot_product_{'' if masked else 'unmasked_'}self_attention_relative_v2"
+            size = (most if masked else 2 * most - 1, width // values["num_heads"])
+            size = size if values.get("heads_share_relative_embedding") else (values["num_heads"], *size)
+            shapes[f"{sublayer}/multihead_attention/{scope}/key_relative_embeddings"] = size
         shapes |= _norm(f"{sublayer}/{process}/layer_norm", width)
     shapes |= {"ffn/conv1/kernel": (width, inner), "ffn/conv1/bias": (inner,)}
     shapes |= {"ffn/conv2/kernel": (inner, width), "ffn/conv2/bias": (width,)}
@@ -137,19 +151,20 @@ class Network:
         self.is_pre = era == NEW and values["layer_preprocess_sequence"] == "n"
 
     def logits(self, source, target):
-        """Returns (T, V) for lists of ids; 0 is padding, which is not attended to."""
+        """Returns (T, V) for lists of ids; 0 is padding, which is not attended to; without a source if it is None."""
         shared = self.values["shared_embedding_and_softmax_weights"]
-        source, target = np.array(source), np.array(target)
-        hidden_SD = self._embedded("shared" if shared else "input_emb", source)
-        ignored_S = np.where(np.abs(hidden_SD).sum(axis=1) == 0.0, -1e9, 0.0)
-        hidden_SD = hidden_SD + self.variables["body/target_space_embedding/kernel"][self.target_space_id]
-        memory_SD = self._stack("encoder", hidden_SD + self._timing(len(source)), ignored_S[None], None, None)
+        memory_SD = ignored_1S = None
+        if source is not None:
+            source = np.array(source)
+            hidden_SD = self._embedded("shared" if shared else "input_emb", source)
+            ignored_1S = np.where(np.abs(hidden_SD).sum(axis=1) == 0.0, -1e9, 0.0)[None]
+            hidden_SD = hidden_SD + self.variables["body/target_space_embedding/kernel"][self.target_space_id]
+            memory_SD = self._stack("encoder", hidden_SD + self._timing(len(source)), ignored_1S, None, None)
+        target = np.array(target)
         embedded_TD = self._embedded("shared" if shared else "target_emb", target)
         shifted_TD = np.concatenate([np.zeros((1, self.width)), embedded_TD[:-1]])
         future_TT = np.triu(np.full((len(target), len(target)), -1e9), k=1)
-        hidden_TD = self._stack(
-            "decoder", shifted_TD + self._timing(len(target)), future_TT, memory_SD, ignored_S[None]
-        )
+        hidden_TD = self._stack("decoder", shifted_TD + self._timing(len(target)), future_TT, memory_SD, ignored_1S)
         return hidden_TD @ self._table("shared" if shared else "softmax").T
 
     def _table(self, name):
@@ -220,11 +235,12 @@ class Network:
         relative = f"{here}/{which}/multihead_attention/dot_product_attention_relative/relative_positions"
         near_keys, near_values = (self._near(f"{relative}_{part}/embeddings", len(x)) for part in ("keys", "values"))
         heads = []
-        for start in range(0, self.width, size):
+        for head, start in enumerate(range(0, self.width, size)):
             part = slice(start, start + size)
             scaled = q[:, part] * size**-0.5
             scores = scaled @ k[:, part].T + bias
             scores = scores if near_keys is None else scores + np.einsum("td,tsd->ts", scaled, near_keys)
+            scores = scores + self._by_distance(f"{here}/{which}/multihead_attention", head, scaled)
             powers = np.exp(scores - scores.max(axis=1, keepdims=True))
             weights = powers / powers.sum(axis=1, keepdims=True)
             found = weights @ v[:, part]
@@ -238,6 +254,21 @@ class Network:
         most = self.values["max_relative_position"]
         distances = np.arange(length)[None, :] - np.arange(length)[:, None]
         return self.variables[name][np.clip(distances, -most, most) + most]
+
+    def _by_distance(self, here, head, scaled):
+        """Returns the products of queries with a head's vectors of distances, 0 where there is none, (T, T)."""
+        for masks in ("", "unmasked_"):
+            name = f"{here}/dot_product_{masks}self_attention_relative_v2/key_relative_embeddings"
+            if name not in self.variables:
+                continue
+            vectors = self.variables[name] if self.variables[name].ndim == 2 else self.variables[name][head]
+            here_at = self.values["max_relative_position"] - 1  # the row of distance 0, the last one with masks
+            found = np.zeros((len(scaled), len(scaled)))
+            for t, s in np.ndindex(found.shape):
+                if 0 <= here_at + s - t < len(vectors):
+                    found[t, s] = scaled[t] @ vectors[here_at + s - t]
+            return found
+        return 0.0
 
     def _feed_forward(self, here, x):
         first, second = (

@@ -35,6 +35,7 @@ class Architecture:
     window: int = 0
     decoder_layer: str = "self_attention"
     max_distance: int = 0
+    relative_keys: int = 0
     kv_heads: int = 0
     decoder_heads: int = 0
     buckets: int = 0
@@ -241,7 +242,9 @@ class Transformer:
                 shared = head * kv_heads // of_all
                 near = {
                     which: [
-                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position) for i in places
+                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position)
+                        + self.of_head(name, which, head, i - position)
+                        for i in places
                     ]
                     for which, vectors in (("keys", keys), ("values", values))
                 }
@@ -273,6 +276,12 @@ class Transformer:
             return vector
         most = self.shape.max_distance
         return vector + table[most + max(-most, min(most, distance))]
+
+    def of_head(self, name, which, head, distance):
+        """Huang et al. 2018, section 3.4: a head's own vector of a distance below k, for keys; none beyond."""
+        vectors = self.weights.get(f"{name}/relative_keys/vectors") if which == "keys" else None
+        far = self.shape.relative_keys
+        return vectors[head][distance + far - 1] if vectors is not None and abs(distance) < far else 0.0
 
     def biases(self, layer, head, distances, causal):
         """Raffel et al. 2020, section 2.1: a scalar for each head and bucket, shared by the layers of a stack."""

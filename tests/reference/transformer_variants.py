@@ -66,8 +66,6 @@ def best_of_lengths(length_log_probs, log_probs_of, candidates, iterations, limi
 
 
 # === Inputs and targets as one sequence ===
-
-
 class PrependedTransformer(Transformer):
     """The model with one set of weights; `sees_all` tells whether inputs see the inputs after them.
 
@@ -95,8 +93,6 @@ class PrependedTransformer(Transformer):
 
 
 # === Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15 ===
-
-
 @dataclasses.dataclass
 class Act:
     """Adaptive computation time."""
@@ -152,8 +148,6 @@ class UniversalTransformer(Transformer):
 
 
 # === Figure 3 of So, Liang and Le (2019) ===
-
-
 def added(xs, ys):
     """Sums two lists of vectors position by position; shorter vectors are padded with zeros."""
     longest = max(len(xs[0]), len(ys[0]))

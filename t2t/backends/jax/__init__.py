@@ -1,1 +1,1 @@
-"""Training on JAX; start reading at `engine.py`."""
+"""Training on JAX; start reading at `backend.py`."""

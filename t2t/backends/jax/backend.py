@@ -1,25 +1,18 @@
 """JAX as a backend."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import keras
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from t2t.backends.base import (
     FLOAT32,
     Backend,
     Batch,
     Devices,
-    EventWriter,
     ForwardCost,
-    events_error,
     policy_of,
 )
 from t2t.backends.cluster import ALONE, Cluster
@@ -31,6 +24,7 @@ from t2t.backends.update import LossFunction, UpdateRules
 from t2t.backends.workers import Workers
 from t2t.errors import UserError, one_line, shapes_of
 from t2t.files.paths import programs_folder
+from t2t.layers.mode import held
 from t2t.models.base import SequenceModel
 
 
@@ -72,11 +66,12 @@ class JaxBackend(Backend):
 
     def devices_of(self, model: SequenceModel) -> list[str]:
         """See the base class."""
-        return functions.devices_of(model)
+        rows = functions.rows_of(model.variables[0].value)
+        return [",".join(map(str, row)) for row in rows] if len(rows) > 1 else [""]
 
-    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager:
         """See the base class."""
-        return functions.use_device(number)
+        return held(functions.current_copy, number)
 
     def on_accelerators(self) -> bool:
         """See the base class."""
@@ -123,33 +118,3 @@ class JaxBackend(Backend):
         """See the base class."""
         found = next((one.memory_stats() for one in jax.local_devices() if name_of(one) == device), None) or {}
         return found.get("peak_bytes_in_use", 0), found.get("bytes_limit", 0)
-
-    def event_writer(self, folder: Path) -> EventWriter:
-        """See the base class."""
-        return TensorBoardEvents(folder)
-
-
-class TensorBoardEvents(EventWriter):
-    """Writes with TensorBoard's own writer."""
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._writers: dict[str, EventFileWriter] = {}
-
-    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
-        """See the base class."""
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        try:
-            if group not in self._writers:
-                self._writers[group] = EventFileWriter(str(self._folder / group))
-            self._writers[group].add_event(Event(wall_time=time.time(), step=update, summary=Summary(value=values)))
-        except OSError as error:
-            raise events_error(self._folder, str(error)) from error
-
-    def flush(self) -> None:
-        """See the base class."""
-        try:
-            for writer in self._writers.values():
-                writer.flush()
-        except OSError as error:
-            raise events_error(self._folder, str(error)) from error

@@ -3,7 +3,6 @@
 Legend: B rows of a batch, as they are given and as they are padded.
 """
 
-import contextlib
 import contextvars
 import logging
 import math
@@ -20,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from t2t.backends.base import Batch, CompiledFunction, ForwardCost
 from t2t.backends.jax.padding import padded_length, padded_rows
 from t2t.data.reading.batching import pad_to
-from t2t.layers.mode import held, in_mode
+from t2t.layers.mode import in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -29,45 +28,11 @@ log = logging.getLogger("t2t")
 _SHARD = "shard"
 """The axis of a mesh along which the devices hold the parts of a copy; the axis before it is that of the copies."""
 
-_current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
+current_copy: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
 """Index of the copy that this thread uses, which lies on one device or is split over several."""
 
 
-def devices_of(model: SequenceModel) -> list[str]:
-    """Returns a name for each copy of a model's weights, after its devices; `[""]` if there is one copy."""
-    rows = _rows(model.variables[0].value)
-    return [",".join(map(str, row)) for row in rows] if len(rows) > 1 else [""]
-
-
-@contextlib.contextmanager
-def use_device(number: int) -> Iterator[None]:
-    """Context in which functions that this thread calls read the copy of this number."""
-    with held(_current, number):
-        yield
-
-
-class Copies:
-    """The weights of a model; each thread gets the copy that it uses, see `use_device`."""
-
-    def __init__(self, variables: Sequence[keras.Variable]):
-        self._variables = variables
-        self._known: dict[int, tuple[list[jax.Array], list[jax.Array]]] = {}
-
-    def values(self) -> list[jax.Array]:
-        """Returns the current values in the copy that this thread uses."""
-        values = [variable.value for variable in self._variables]
-        if not values:
-            return values
-        rows, number = _rows(values[0]), _current.get()
-        if len(rows) == 1:
-            return values
-        known = self._known.get(number)
-        if known is None or any(old is not new for old, new in zip(known[0], values, strict=True)):
-            known = self._known[number] = (values, [_copy(value, rows[number]) for value in values])
-        return known[1]
-
-
-def _rows(value: jax.Array) -> list[list[jax.Device]]:
+def rows_of(value: jax.Array) -> list[list[jax.Device]]:
     """Returns the devices of each copy of a value."""
     if not isinstance(value.sharding, NamedSharding):
         return [list(value.sharding.device_set)]
@@ -101,7 +66,8 @@ class Program:
             function = model.with_adapters(function)
         self._variables, self._name = [] if model is None else model.variables, name
         self._constants = frozenset(constants)
-        self._copies = Copies(self._variables)
+        self._copies: dict[int, tuple[list[jax.Array], list[jax.Array]]] = {}
+        """By number of the copy, see `current_copy`: the values that were copied, and what they are there."""
         self._compiled_for: set[Any] = set()
         self._lock = threading.Lock()
 
@@ -115,7 +81,18 @@ class Program:
     def __call__(self, *given: Any) -> Any:
         """Returns the results, arrays of JAX."""
         self._log_new(given)
-        return self._compiled(self._copies.values(), *given)
+        return self._compiled(self._weights(), *given)
+
+    def _weights(self) -> list[jax.Array]:
+        """Returns the current weights in the copy that this thread uses."""
+        values = [variable.value for variable in self._variables]
+        rows, number = rows_of(values[0]) if values else [], current_copy.get()
+        if len(rows) < 2:
+            return values
+        known = self._copies.get(number)
+        if known is None or any(old is not new for old, new in zip(known[0], values, strict=True)):
+            known = self._copies[number] = (values, [_copy(value, rows[number]) for value in values])
+        return known[1]
 
     def _log_new(self, given: Sequence[Any]) -> None:
         shapes = [

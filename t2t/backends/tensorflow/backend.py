@@ -1,15 +1,13 @@
-"""TensorFlow as a backend, with its precision, its events and its errors of compiling."""
+"""TensorFlow as a backend, with its precision and its errors of compiling."""
 
 import contextlib
 import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from t2t.backends.base import (
@@ -17,9 +15,7 @@ from t2t.backends.base import (
     Backend,
     Batch,
     Devices,
-    EventWriter,
     ForwardCost,
-    events_error,
     policy_of,
 )
 from t2t.backends.cluster import ALONE, Cluster
@@ -32,11 +28,21 @@ from t2t.backends.update import LossFunction, UpdateRules
 from t2t.backends.workers import Workers
 from t2t.errors import UserError, one_line, shapes_of
 from t2t.files import processor
+from t2t.layers.mode import held
 from t2t.models.base import SequenceModel
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
 """oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows. TensorFlow has another
 cache in front of it, which it does not use for matrix products by default."""
+
+_COMPILING = (
+    tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError, tf.errors.NotFoundError,
+    tf.errors.FailedPreconditionError,
+)  # fmt: skip
+"""What TensorFlow raises for an operation that XLA lacks, a size that XLA must know but does not, or a device compiler
+that is missing or fails."""
+_TELLS = re.compile("xla|compil|local_gradient|libdevice|ptxas", re.IGNORECASE)
+"""Found in the messages of such errors; other errors of these types have other causes, e.g. a worker that has ended."""
 
 
 class TensorFlowBackend(Backend):
@@ -86,11 +92,14 @@ class TensorFlowBackend(Backend):
 
     def devices_of(self, model: SequenceModel) -> list[str]:
         """See the base class."""
-        return functions.devices_of(model)
+        copies = functions.copies_of(model)
+        return [weights[0].device for weights in copies] if len(copies) > 1 else [""]
 
-    def use_device(self, number: int, name: str) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def use_device(self, number: int, name: str) -> Iterator[None]:
         """See the base class."""
-        return functions.use_device(number, name)
+        with held(functions.current_copy, number), tf.device(name) if name else contextlib.nullcontext():
+            yield
 
     def on_accelerators(self) -> bool:
         """See the base class."""
@@ -108,17 +117,33 @@ class TensorFlowBackend(Backend):
             with contextlib.suppress(RuntimeError):
                 tf.config.threading.set_intra_op_parallelism_threads(1)
 
-    def apply_precision(self, precision_name: str) -> str:
+    def apply_precision(self, precision: str) -> str:
         """See the base class."""
-        return apply_precision(precision_name)
+        tf.config.experimental.enable_tensor_float_32_execution(precision != FLOAT32)
+        return policy_of(precision)
 
     def multiplies_bfloat16(self) -> bool:
         """See the base class."""
         return multiplies_bfloat16()
 
-    def compile_errors(self, xla: bool, batch: Batch) -> contextlib.AbstractContextManager:
-        """See the base class."""
-        return xla_errors(xla, batch)
+    @contextlib.contextmanager
+    def compile_errors(self, xla: bool, batch: Batch) -> Iterator[None]:
+        """See the base class.
+
+        There is no fallback without XLA: a run must not be slow for a reason that has long scrolled off the screen.
+        """
+        try:
+            yield
+        except _COMPILING as error:
+            if not (xla and _TELLS.search(error.message or "")):
+                raise
+            reason = re.sub(r"\{\{.*?\}\}", "", (error.message or "").partition("\n")[0])
+            raise UserError(
+                f"XLA cannot compile or run the model for {shapes_of(batch)} ({one_line(reason)[:300]})",
+                "use --hparams=xla=off",
+                hparam="xla",
+                value="on",
+            ) from error
 
     def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
         """See the base class."""
@@ -140,10 +165,6 @@ class TensorFlowBackend(Backend):
             used = tf.config.experimental.get_memory_info(device)["peak"]
         return used, min(capacities, default=0)
 
-    def event_writer(self, folder: Path) -> EventWriter:
-        """See the base class."""
-        return TensorFlowEvents(folder)
-
 
 def multiplies_bfloat16(details: Sequence[Mapping[str, Any]] | None = None) -> bool:
     """Returns whether all visible GPUs multiply bfloat16, NVIDIA's since Ampere (2020); without GPUs, the processor.
@@ -156,78 +177,3 @@ def multiplies_bfloat16(details: Sequence[Mapping[str, Any]] | None = None) -> b
         # TensorFlow multiplies with these instructions only by oneDNN.
         return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" and processor.multiplies_bfloat16()
     return all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
-
-
-def apply_precision(precision: str) -> str:
-    """Sets how this process multiplies float32 matrices, and returns the Keras dtype policy of a model."""
-    tf.config.experimental.enable_tensor_float_32_execution(precision != FLOAT32)
-    return policy_of(precision)
-
-
-_SHOWN = 300
-_COMPILING = (
-    tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError, tf.errors.NotFoundError,
-    tf.errors.FailedPreconditionError,
-)  # fmt: skip
-"""What TensorFlow raises for an operation that XLA lacks, a size that XLA must know but does not, or a device compiler
-that is missing or fails."""
-_TELLS = re.compile("xla|compil|local_gradient|libdevice|ptxas", re.IGNORECASE)
-"""Found in the messages of such errors; other errors of these types have other causes, e.g. a worker that has ended."""
-
-
-@contextlib.contextmanager
-def xla_errors(enabled: bool, batch: Mapping[str, Any]) -> Iterator[None]:
-    """Turns a failure to compile or run the program for a batch into a UserError that says what to do.
-
-    There is no fallback without XLA: a run must not be slow for a reason that has long scrolled off the screen.
-    """
-    try:
-        yield
-    except _COMPILING as error:
-        if not (enabled and _TELLS.search(error.message or "")):
-            raise
-        reason = re.sub(r"\{\{.*?\}\}", "", (error.message or "").partition("\n")[0])
-        raise UserError(
-            f"XLA cannot compile or run the model for {shapes_of(batch)} ({one_line(reason)[:_SHOWN]})",
-            "use --hparams=xla=off",
-            hparam="xla",
-            value="on",
-        ) from error
-
-
-_OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
-"""Places in TensorFlow that its messages name, removed for the user."""
-
-
-class TensorFlowEvents(EventWriter):
-    """Writes with `tf.summary`."""
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._writers: dict[str, tf.summary.SummaryWriter] = {}
-
-    def write(self, group: str, update: int, figures: Mapping[str, float]) -> None:
-        """See the base class."""
-        # Arrays, since TensorFlow keeps a tensor of each Python number for the life of the process. Of float64, since
-        # its values beyond float32, e.g. of a perplexity, become infinite instead of an error.
-        with _events_on_disk(self._folder):
-            if group not in self._writers:
-                self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
-            with self._writers[group].as_default(step=np.int64(update)):
-                for name, value in figures.items():
-                    tf.summary.scalar(name, np.asarray(value, np.float64))
-
-    def flush(self) -> None:
-        """See the base class."""
-        with _events_on_disk(self._folder):
-            for writer in self._writers.values():
-                writer.flush()
-
-
-@contextlib.contextmanager
-def _events_on_disk(folder: Path) -> Iterator[None]:
-    """Context manager that turns TensorFlow's errors about writing events into a one-line MachineError."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise events_error(folder, _OPERATION.sub("", one_line(error.message))) from error

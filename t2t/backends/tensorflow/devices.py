@@ -135,7 +135,7 @@ class TensorFlowWorkers(Workers):
     def _gather(self, own_N: np.ndarray) -> np.ndarray:
         rows_WN = np.zeros((len(self.cluster.addresses), len(own_N)), np.int64)
         rows_WN[self.cluster.index] = own_N
-        return self._sum_of_workers(tf.constant(rows_WN)).numpy()
+        return self._strategy.experimental_local_results(self._summed(tf.constant(rows_WN)))[0].numpy()
 
     def _lost_message(self, error: Exception) -> str | None:
         if not isinstance(error, tf.errors.OpError) or "ollective" not in error.message:
@@ -145,24 +145,19 @@ class TensorFlowWorkers(Workers):
     def _named_in(self, message: str) -> set[int]:
         return {int(number) for number in re.findall(r"/task:(\d+)", message)}
 
-    def _sum_of_workers(self, tensor):
-        """Returns the sum of the workers' tensors."""
-        return self._strategy.experimental_local_results(self._summed(tensor))[0]
-
     @tf.function(autograph=False, reduce_retracing=True)
     def _summed(self, tensor):
+        """Returns the sum of the workers' tensors, on each replica."""
+
         def replica():
             context = tf.distribute.get_replica_context()
-            counts = self._number_in_worker(context) == 0
+            number = tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))
+            counts = number % len(self._strategy.extended.worker_devices) == 0  # the first of its worker
             return context.all_reduce(
                 tf.distribute.ReduceOp.SUM, tf.identity(tensor) if counts else tf.zeros_like(tensor)
             )
 
         return self._strategy.run(replica)
-
-    def _number_in_worker(self, context) -> int:
-        number = tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))
-        return number % len(self._strategy.extended.worker_devices)
 
     def _send(self, variables: Sequence[Any]) -> None:
         variables = [variable.value if isinstance(variable, keras.Variable) else variable for variable in variables]

@@ -1,9 +1,8 @@
 """Functions that TensorFlow compiles: of models, on each device with a copy of the weights; of replicas; their cost."""
 
-import contextlib
 import contextvars
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -11,11 +10,11 @@ import tensorflow as tf
 
 from t2t.backends.base import Batch, CompiledFunction, ForwardCost
 from t2t.errors import UserError
-from t2t.layers.mode import held, in_mode
+from t2t.layers.mode import in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
-_current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
+current_copy: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
 """Index of the device that this thread uses."""
 
 
@@ -26,19 +25,6 @@ def copies_of(model: SequenceModel) -> list[list[tf.Variable]]:
         return [values]
     local = values[0].distribute_strategy.experimental_local_results
     return [list(copies) for copies in zip(*map(local, values), strict=True)]
-
-
-def devices_of(model: SequenceModel) -> list[str]:
-    """Returns the names of the devices with a copy of a model's weights; `[""]` if there is one copy."""
-    copies = copies_of(model)
-    return [weights[0].device for weights in copies] if len(copies) > 1 else [""]
-
-
-@contextlib.contextmanager
-def use_device(number: int, name: str) -> Iterator[None]:
-    """Context in which this thread runs functions on a device."""
-    with held(_current, number), tf.device(name) if name else contextlib.nullcontext():
-        yield
 
 
 class TensorFlowFunction(CompiledFunction):
@@ -72,8 +58,8 @@ class TensorFlowFunction(CompiledFunction):
         self._on_devices = [_traced(on_device(own), signature) for own in copies]
 
     def __call__(self, *tensors):
-        """Takes tensors or arrays and returns tensors; runs on the device of the thread, see `use_device`."""
-        on_device = self._on_devices[_current.get() if len(self._on_devices) > 1 else 0]
+        """Takes tensors or arrays and returns tensors; runs on the device of the thread, see `Backend.use_device`."""
+        on_device = self._on_devices[current_copy.get() if len(self._on_devices) > 1 else 0]
         return on_device(*tf.nest.map_structure(_as_tensor, tensors))
 
     @property
@@ -171,18 +157,8 @@ def _list_of(types: Sequence[tf.DType]) -> Any:
 # === The cost of a forward pass, counted from its graph, which is traced and never run ===
 
 
-def loss_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
-    """Returns the graph of the training loss of a batch, with dropout; only the batch's shapes and dtypes matter."""
-    return _graph(lambda features, seed: model.loss_sum(model.body(features, seed=seed), features["targets"]), batch)
-
-
-def logits_graph(model: SequenceModel, batch: Batch) -> tf.Graph:
-    """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
-    with in_mode(blockwise_attention=False):
-        return _graph(lambda features, seed: model(features, seed=seed), batch)
-
-
 def _graph(forward: Callable, batch: Batch) -> tf.Graph:
+    """Returns the graph of a function of features and seed; only the batch's shapes and dtypes matter."""
     signature = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
     function = tf.function(lambda features: forward(features, tf.zeros((2,), tf.int64)), autograph=False)
     return function.get_concrete_function(signature).graph
@@ -195,8 +171,9 @@ _FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshap
 
 
 def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
-    """Returns the cost of all logits of a batch."""
-    graph = logits_graph(model, batch)
+    """Returns the cost of all logits of a batch: the products of the training loss, none of them in a loop."""
+    with in_mode(blockwise_attention=False):
+        graph = _graph(lambda features, seed: model(features, seed=seed), batch)
     in_loops = (node.op for body in graph.as_graph_def().library.function for node in body.node_def)
     return ForwardCost(
         sum(_operation_flops(op) for op in graph.get_operations()),
@@ -206,9 +183,8 @@ def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
 
 def forward_bytes(model: SequenceModel, batch: Batch) -> int:
     """Returns the total bytes of the intermediate tensors of a batch's training loss."""
-    outputs = (
-        tensor for op in loss_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
-    )
+    graph = _graph(lambda features, seed: model.loss_sum(model.body(features, seed=seed), features["targets"]), batch)
+    outputs = (tensor for op in graph.get_operations() if op.type not in _FREE for tensor in op.outputs)
     return sum(math.prod(t.shape) * t.dtype.size for t in outputs if t.shape.is_fully_defined() and t.dtype.size)
 
 

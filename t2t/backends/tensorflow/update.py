@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t.backends.tensorflow.devices import StrategyDevices
 from t2t.backends.tensorflow.functions import ReplicaFunction
-from t2t.backends.tensorflow.weights import StatisticsUpdate, WeightUpdate
+from t2t.backends.tensorflow.weights import WeightUpdate
 from t2t.backends.update import (
     Features,
     LossFunction,
@@ -61,8 +61,8 @@ class TensorFlowUpdate(Update):
             ]
             self.loss_scale = LossScale(rules.scale_loss)
         self._update = WeightUpdate(optimizer, self._strategy, self._weights, self.ema, rules)
-        self._statistics = StatisticsUpdate(self._strategy, self._fixed)
-        self._sums = MicroBatchSums(self._strategy, sum(self._sizes))
+        self._sums: dict[str, list[tf.Variable]] = {}
+        """By problem, sums over micro-batches on each replica, see `_local_sums`; zero between updates."""
         self._compiled: dict[tuple[str, str], Any] = {}
 
     def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
@@ -89,9 +89,22 @@ class TensorFlowUpdate(Update):
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
             accumulate = self._function("accumulate", problem, features)
-            self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
+            self._create_sums(problem)
             accumulate(features, seeds)
         return self._function("apply", problem)(*settings)
+
+    def _create_sums(self, problem: str) -> None:
+        """Creates the sums of a problem unless they exist; all problems share those of the gradient and the counts."""
+        if problem in self._sums:
+            return
+        shared = next(iter(self._sums.values()), [])[:2]
+        changes = sum(self._fixed[number].shape.num_elements() for number in self._gradient.statistics(problem))
+        sizes = ([] if shared else [sum(self._sizes), 3]) + ([changes] if changes else [])
+        by_replica = {
+            "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
+        }  # fmt: skip
+        with self._strategy.scope():
+            self._sums[problem] = shared + [tf.Variable(tf.zeros([n]), trainable=False, **by_replica) for n in sizes]
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
         seeds = [tf.constant(dropout_seed(self._rules.run_seed, update, micro_batch, r)) for r in self._own]
@@ -126,16 +139,14 @@ class TensorFlowUpdate(Update):
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
-            for total, value in zip(
-                self._sums.variables_of(problem), self._local_sums(problem, features, seeds), strict=True
-            ):
+            for total, value in zip(self._sums[problem], self._local_sums(problem, features, seeds), strict=True):
                 total.assign_add(value)
 
         self._strategy.run(replica)
 
     def _apply_sums(self, problem: str, applies, done, rate, stops) -> UpdateStats:
         def replica():
-            sums = self._sums.variables_of(problem)
+            sums = self._sums[problem]
             reduced = self._reduce(problem, applies, done, stops, *(tf.identity(total) for total in sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in sums:
@@ -207,9 +218,14 @@ class TensorFlowUpdate(Update):
         return deviation * tf.concat(noise, axis=0)
 
     def _apply(self, problem: str, applies, rate, gradient_P, changes, stats: UpdateStats):
-        """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`."""
+        """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`.
+
+        Returns what remains to do across replicas, with the changes of statistics as one tensor for each.
+        """
+        shapes = [self._fixed[number].shape for number in self._gradient.statistics(problem)]
+        pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
+        changes = [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
         applied = stats.finite & applies
-        changes = self._statistics.cut(self._gradient.statistics(problem), *changes)
         return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
 
     def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
@@ -217,7 +233,9 @@ class TensorFlowUpdate(Update):
         stats = UpdateStats(*(self._strategy.experimental_local_results(x)[0] for x in stats))
         with self._strategy.scope():
             self._update.across(problem, gradients, stats.finite & applies, rate)
-            self._statistics.across(self._gradient.statistics(problem), changes)
+            for number, change in zip(self._gradient.statistics(problem), changes, strict=True):
+                update = self._strategy.extended.update
+                update(self._fixed[number], lambda v, added: v.assign_add(added), args=(change,), group=False)
             self.loss_scale.update(stats.finite, applies)
         return stats
 
@@ -296,35 +314,3 @@ class LocalGradient:
         ]
         changes = [tf.concat(changes, axis=0) * found.loss.tokens] if changes else []
         return tf.concat(flat, axis=0) * padded, found.loss.loss_sum, found.loss.tokens, changes
-
-
-class MicroBatchSums:
-    """Variables of each replica for the gradient (P,), three counts (3,) and statistics (Q,); zero between updates.
-
-    Args:
-        strategy: of the replicas.
-        size: P.
-    """
-
-    def __init__(self, strategy: tf.distribute.Strategy, size: int):
-        self._strategy, self._size = strategy, size
-        self._shared: list[tf.Variable] = []
-        self._statistics: dict[str, list[tf.Variable]] = {}
-
-    def prepare(self, problem: str, statistics: int) -> None:
-        """Creates the variables of a problem with Q `statistics`, unless they exist; none if Q is 0."""
-        if not self._shared:
-            self._shared = [self._zeros(self._size), self._zeros(3)]
-        if problem not in self._statistics:
-            self._statistics[problem] = [self._zeros(statistics)] if statistics else []
-
-    def variables_of(self, problem: str) -> list[tf.Variable]:
-        """Returns the variables of a problem for which `prepare` was called."""
-        return self._shared + self._statistics[problem]
-
-    def _zeros(self, size: int) -> tf.Variable:
-        by_replica = {
-            "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
-        }  # fmt: skip
-        with self._strategy.scope():
-            return tf.Variable(tf.zeros([size]), trainable=False, **by_replica)

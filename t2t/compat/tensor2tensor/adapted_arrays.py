@@ -3,6 +3,7 @@
 Their samples are those that Tensor2Tensor's `generate_data` would write to files.
 """
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,7 +48,8 @@ class _FromFiles(Problem):
 
     def image_of(self, sample: Any) -> np.ndarray:
         """Returns the image of a sample."""
-        return decode_image(sample["image/encoded"][0], self.image_shape[2], f"problem {self.name}: an image")  # type: ignore[attr-defined]
+        content = io.BytesIO(sample["image/encoded"][0])
+        return decode_image(content, self.image_shape[2], f"problem {self.name}: an image")  # type: ignore[attr-defined]
 
     def text_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the vocabulary of the plug-in's texts."""

@@ -11,12 +11,12 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from t2t.data.generation.encoding import chunks_of
+from t2t.data.generation.encoding import MapChunks, map_chunks
 from t2t.data.generation.plan import (
     WORK,
     GenerationJob,
@@ -28,7 +28,7 @@ from t2t.data.generation.plan import (
 from t2t.data.manifest import FileRecord
 from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
 from t2t.errors import UserError
-from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.filters import EMPTY, drop_reasons
 from t2t.problems.samples import SampleRecord, check_samples, samples_of
@@ -66,10 +66,6 @@ class DigestRecord:
     verdicts: FileRecord
     """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
 
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.digests, self.verdicts]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DuplicatesRecord:
@@ -81,10 +77,6 @@ class DuplicatesRecord:
     """Number of samples of each shard."""
     repeated: FileRecord
     """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns its files."""
-        return [self.repeated]
 
 
 def digest_folder(folder: Path, shard: int) -> Path:
@@ -142,10 +134,6 @@ class JudgedChunk:
     """Concatenated digests of the samples that are kept."""
 
 
-Judge = Callable[[Iterable[SampleRecord]], Iterator[JudgedChunk]]
-"""Judges the samples of a split, chunk by chunk and in their order."""
-
-
 def judge_chunk(problem: Problem, samples: list[SampleRecord], first: int) -> JudgedChunk:
     """Judges consecutive training samples, numbered from `first`.
 
@@ -159,16 +147,11 @@ def judge_chunk(problem: Problem, samples: list[SampleRecord], first: int) -> Ju
     return JudgedChunk(reasons, b"".join(map(key.digest, kept)))
 
 
-def judge_samples(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator[JudgedChunk]:
-    """Yields the judged chunks in the order of the samples; see `judge_chunk`."""
-    return (judge_chunk(problem, chunk, first) for first, chunk in chunks_of(problem, samples))
-
-
 def digest_shard(
     job: GenerationJob,
     shard: int,
     *,
-    judge: Judge | None = None,
+    chunks: MapChunks | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> DigestRecord:
     """Writes the digests of a shard of the training split, unless they exist.
@@ -176,7 +159,7 @@ def digest_shard(
     Args:
         job: of the generation.
         shard: its number, from 0.
-        judge: judges the samples; None to judge in this process.
+        chunks: maps the chunks of samples; None to do so in this process.
         progress: called now and then with the number of samples read.
 
     Raises:
@@ -187,10 +170,10 @@ def digest_shard(
     if (finished := read_finished(DigestRecord, job.plan, path)) is not None:
         return finished
     problem = job.open_problem()
-    judge = judge or functools.partial(judge_samples, problem)
+    chunks = chunks or functools.partial(map_chunks, job.problem)
     with job.errors_of(TRAIN, shard), written_whole(path) as written:
         with contextlib.closing(_DigestWriter(written, problem)) as writer:
-            for chunk in judge(samples_of(problem, TRAIN, job.context(TRAIN, shard))):
+            for chunk in chunks(judge_chunk, samples_of(problem, TRAIN, job.context(TRAIN, shard))):
                 writer.add(chunk)
                 progress(writer.samples)
             record = writer.finish(job.plan)
@@ -277,8 +260,7 @@ def find_duplicates(plan: GenerationPlan, folder: Path) -> DuplicatesRecord:
         count = np.count_nonzero(repeated)
         del repeated
         fsync_file(path)
-        file = FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
-        record = DuplicatesRecord(plan=plan.fingerprint, samples=samples, repeated=file)
+        record = DuplicatesRecord(plan=plan.fingerprint, samples=samples, repeated=FileRecord.of(path))
         write_work_record(written, record)
     log.info("%s: %s of %s samples repeat an earlier one", TRAIN, f"{count:,}", f"{sum(samples):,}")
     return record

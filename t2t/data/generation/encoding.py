@@ -3,17 +3,18 @@
 A chunk is a pure function of its samples, so the bytes written do not depend on the number of workers.
 """
 
-import copy
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, FeatureColumn, cut, first_not_finite, pack, repeat
+from t2t.data.generation.plan import open_problem
 from t2t.data.generation.tally import JSON, WITH_TABS, SampleCounts
-from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
 from t2t.features.audio import Audio
 from t2t.features.text import Text
@@ -23,7 +24,6 @@ from t2t.problems.samples import SampleRecord, check_samples, chunk_samples
 from t2t.problems.vocabularies import text_names
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
-from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 CHUNK = 1000
 """Samples per chunk, unless a problem or its features set `chunk_size`."""
@@ -44,14 +44,6 @@ class Chunk:
     """The raw text of each text feature; empty for the training split."""
     altered: frozenset[str]
     """Text features for which some ids do not decode to the original text."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredVocabularies:
-    """Where a worker finds the vocabularies: paths are sent to other processes, encoders are not."""
-
-    folder: Path
-    records: dict[str, VocabularyFile]
 
 
 def encode_chunk(
@@ -227,33 +219,38 @@ def _fit(
     return ~(empty | long | lasting)
 
 
-class ChunkEncoder:
-    """Encodes samples of a problem; reads the vocabularies again only when they change.
+# === Samples to chunks, in this process or others ===
+def encode_samples(
+    problem: Problem, folder: Path, plan: str, split: str, samples: list[SampleRecord], first: int
+) -> Chunk:
+    """Returns an encoded chunk, see `encode_chunk`, by the vocabularies of a plan.
 
-    `encode_samples` runs on a copy of the problem as it was passed in, with encoders added.
+    Args:
+        problem: as it was constructed.
+        folder: in which data is generated.
+        plan: its fingerprint.
+        split: of the samples.
+        samples: consecutive ones.
+        first: number of the first of them in its split.
     """
+    return encode_chunk(*_opened(problem, folder, plan), split, samples, first)
 
-    def __init__(self, problem: Problem):
-        self._problem = copy.copy(problem)
-        self._vocabularies: StoredVocabularies | None = None
-        self._features: Mapping[str, FeatureSpec] = {}
 
-    def encode(self, samples: Iterable[SampleRecord], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
-        """Yields the encoded chunks in the order of the samples; see `encode_chunk`."""
-        for first, chunk in chunks_of(self._problem, samples):
-            yield self.encode_one(vocabularies, split, chunk, first)
+@functools.lru_cache(maxsize=1)
+def _opened(problem: Problem, folder: Path, plan: str) -> tuple[Problem, Mapping[str, FeatureSpec]]:
+    opened = open_problem(problem, folder, plan)
+    return opened, opened.spec().features
 
-    def encode_one(
-        self, vocabularies: StoredVocabularies, split: str, samples: list[SampleRecord], first: int
-    ) -> Chunk:
-        """Returns one encoded chunk, whose first sample has number `first` in its split; see `encode_chunk`."""
-        if vocabularies != self._vocabularies:
-            self._problem = self._problem.with_encoders(
-                read_encoders(vocabularies.folder, vocabularies.records, REMEDY)
-            )
-            self._features = self._problem.spec().features
-            self._vocabularies = vocabularies
-        return encode_chunk(self._problem, self._features, split, samples, first)
+
+MapChunks = Callable[..., Iterator[Any]]
+"""Called like `map_chunks` without its problem."""
+
+
+def map_chunks(
+    problem: Problem, function: Callable[..., Any], samples: Iterable[SampleRecord], *arguments: Any
+) -> Iterator[Any]:
+    """Yields `function(problem, *arguments, chunk, first)` for each chunk of samples, in order; see `chunks_of`."""
+    return (function(problem, *arguments, chunk, first) for first, chunk in chunks_of(problem, samples))
 
 
 def chunks_of(problem: Problem, samples: Iterable[SampleRecord]) -> Iterator[tuple[int, list[SampleRecord]]]:

@@ -15,12 +15,12 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import t2t
 from t2t.data.generation.problem_settings import declared_by, describe_raw_files, recorded_path, settings_of
 from t2t.data.generation.split_writer import MOST_BYTES, MOST_EXAMPLES
-from t2t.data.manifest import REMEDY, FileRecord, Manifest, RawFile, SplitRecord
+from t2t.data.manifest import REMEDY, Manifest, RawFile, SplitRecord
 from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, sha256_of
 from t2t.files.trust import read_record, read_sealed, remembered, write_sealed
@@ -208,8 +208,7 @@ class GenerationJob:
 
     def open_problem(self) -> Problem:
         """Returns a copy of the problem that has the vocabularies; raises as `read_same_plan`."""
-        read_same_plan(self.folder, self.plan.fingerprint)
-        return copy.copy(self.problem).with_encoders(read_encoders(self.folder, self.plan.vocabularies, REMEDY))
+        return open_problem(self.problem, self.folder, self.plan.fingerprint)
 
     def context(self, split: str, shard: int) -> GenerationContext:
         """Returns what the generator of a shard's samples gets."""
@@ -244,30 +243,26 @@ def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:
     return found
 
 
+def open_problem(problem: Problem, folder: Path, fingerprint: str) -> Problem:
+    """Returns a copy of a problem that has the vocabularies of a plan; raises as `read_same_plan`."""
+    plan = read_same_plan(folder, fingerprint)
+    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
+
+
 RECORD_NAME = "record.json"
 
 
-class WorkRecord(Protocol):
-    """The record of a folder: a dataclass of plain values and records of files."""
-
-    @property
-    def plan(self) -> str:
-        """Fingerprint of the plan."""
-
-    def all_files(self) -> list[FileRecord]:
-        """Returns all files of the folder but the record."""
-
-
-Record = TypeVar("Record", bound=WorkRecord)
+Record = TypeVar("Record")
+"""Of a folder: a dataclass of plain values and records of files, with the fingerprint of its `plan`."""
 
 
 def read_finished(kind: type[Record], plan: GenerationPlan, path: Path) -> Record | None:
     """Returns the record of a folder; None if there is none for this plan, or its files are missing."""
     with contextlib.suppress(OSError, UserError, ValueError):  # a damaged folder is made again
-        record = read_record(kind, read_sealed(path / RECORD_NAME))
-        there = all((path / file.name).stat().st_size == file.bytes for file in record.all_files())
-        if there and record.plan == plan.fingerprint:
-            return record
+        found = read_sealed(path / RECORD_NAME)
+        there = all((path / name).stat().st_size == size for name, size in found.pop("sizes", {}).items())
+        if there and found.get("plan") == plan.fingerprint:
+            return read_record(kind, found)
     return None
 
 
@@ -292,10 +287,11 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_work_record(written: Path, record: Any) -> None:
-    """Writes the record of a folder, a dataclass.
+    """Writes the record of a folder, a dataclass, with the sizes of its files.
 
     Raises:
         MachineError: the disk is full, or the folder is not writable.
     """
     with os_errors_as_machine_errors(f"cannot write {written}"):
-        write_sealed(written / RECORD_NAME, dataclasses.asdict(record))
+        sizes = {path.name: path.stat().st_size for path in written.iterdir()}
+        write_sealed(written / RECORD_NAME, {**dataclasses.asdict(record), "sizes": sizes})

@@ -6,6 +6,7 @@ the shard's files and, written last, a sealed record of them. A shard with a rec
 
 import contextlib
 import dataclasses
+import functools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from t2t.data.generation.duplicates import digest_shard, mark_samples, missing_digests
-from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies
+from t2t.data.generation.encoding import Chunk, MapChunks, encode_samples, map_chunks
 from t2t.data.generation.plan import (
     WORK,
     GenerationJob,
@@ -27,13 +28,10 @@ from t2t.data.generation.plan import (
 from t2t.data.generation.split_writer import SplitWriter, TextsRecord, TextsWriter
 from t2t.data.generation.tally import ENOUGH_TO_JUDGE, SampleCounts, check_fit
 from t2t.data.generation.worker_pool import WorkerPool
-from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
+from t2t.data.manifest import ColumnTotals, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
 from t2t.specs.constants import TRAIN
-
-Encode = Callable[[Iterable[SampleRecord], str, StoredVocabularies], Iterator[Chunk]]
-"""Encodes the samples of a split, chunk by chunk and in their order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,10 +52,6 @@ class ShardResult:
     """By feature, the raw text; for dev and test splits only."""
     counts: SampleCounts
 
-    def all_files(self) -> list[FileRecord]:
-        """Returns all files of the shard."""
-        return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
-
 
 def shard_folder(folder: Path, split: str, shard: int) -> Path:
     """Returns the folder of a finished shard, inside that in which data is generated."""
@@ -75,7 +69,7 @@ def generate_shard(
     split: str,
     shard: int,
     *,
-    encode: Encode | None = None,
+    chunks: MapChunks | None = None,
     progress: Callable[[int], None] = lambda read: None,
 ) -> ShardResult:
     """Makes one shard, unless it is finished; its bytes depend on the plan, the split and the number alone.
@@ -84,31 +78,49 @@ def generate_shard(
         job: of the generation.
         split: one of the plan's.
         shard: its number, from 0.
-        encode: encodes the samples; None to encode in this process.
+        chunks: maps the chunks of samples; None to do so in this process.
         progress: called now and then with the number of samples read.
 
     Raises:
         UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
         MachineError: the disk is full, or the folder is not writable.
     """
-    plan = job.plan
+    plan, identity = job.plan, job.plan.identity
     if (finished := finished_shard(plan, job.folder, split, shard)) is not None:
         return finished
     problem = job.open_problem()
-    encode, vocabularies = encode or ChunkEncoder(problem).encode, StoredVocabularies(job.folder, plan.vocabularies)
-    with job.errors_of(split, shard), written_whole(shard_folder(job.folder, split, shard)) as written:
+    chunks = chunks or functools.partial(map_chunks, job.problem)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(job.errors_of(split, shard))
+        written = stack.enter_context(written_whole(shard_folder(job.folder, split, shard)))
         context = job.context(split, shard)
         samples = samples_of(problem, split, context)
         if split == TRAIN and problem.duplicate_key() is not None:
             samples = mark_samples(samples, dataclasses.replace(job, problem=problem), shard)
         tally = SplitTally(samples, context.tally)
-        chunks = _counted(encode(tally, split, vocabularies), tally, progress)
-        if split == TRAIN and plan.shards[split] == 1:
-            chunks = _judged(chunks, tally, problem)
-        parts = _write_chunks(plan, split, chunks, written)
-        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
+        sizes = identity.most_examples, identity.most_bytes
+        writer = stack.enter_context(contextlib.closing(SplitWriter(written, split, dict(plan.spec.features), *sizes)))
+        texts = stack.enter_context(contextlib.closing(TextsWriter(written, split)))
+        for chunk in chunks(encode_samples, tally, job.folder, plan.fingerprint, split):
+            tally.add(chunk)
+            writer.write(chunk.columns)
+            texts.write(chunk.texts, chunk.altered)
+            if split == TRAIN and plan.shards[split] == 1:
+                _check_beginning(problem, tally.counts())
+            progress(tally.counts().read)
+        columns, files = writer.finish()
+        result = ShardResult(
+            plan=plan.fingerprint, split=split, shard=shard, examples=writer.examples, columns=columns, files=files,
+            texts=texts.finish(), counts=tally.counts(),
+        )  # fmt: skip
         write_work_record(written, result)
     return result
+
+
+def _check_beginning(problem: Problem, counts: SampleCounts) -> None:
+    """Raises UserError early if most training data is unfit so far: all of it may take hours."""
+    if counts.judged >= ENOUGH_TO_JUDGE:
+        check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
 class SplitTally:
@@ -142,36 +154,6 @@ class SplitTally:
         return dataclasses.replace(self._counts, repaired=dict(sorted(self._repaired.items())))
 
 
-def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
-    for chunk in chunks:
-        tally.add(chunk)
-        yield chunk
-        progress(tally.counts().read)
-
-
-def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:
-    """Raises UserError early if most training data is unfit so far: the whole may take hours."""
-    for chunk in chunks:
-        yield chunk
-        if (counts := tally.counts()).judged >= ENOUGH_TO_JUDGE:
-            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
-
-
-def _write_chunks(plan: GenerationPlan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
-    """Writes the files of a shard; returns the fields of `ShardResult` about them."""
-    with contextlib.ExitStack() as stack:
-        identity = plan.identity
-        writer = SplitWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
-        stack.callback(writer.close)
-        texts = TextsWriter(written, split)
-        stack.callback(texts.close)
-        for chunk in chunks:
-            writer.write(chunk.columns)
-            texts.write(chunk.texts, chunk.altered)
-        columns, files = writer.finish()
-        return {"examples": writer.examples, "columns": columns, "files": files, "texts": texts.finish()}
-
-
 def make_shards(
     job: GenerationJob, split: str, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> list[ShardResult]:
@@ -191,23 +173,21 @@ def make_shards(
     plan, folder = job.plan, job.folder
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
     is_judged = split == TRAIN and len(shards) == plan.shards[split]
-    beginnings = _Beginnings(job.problem, shards[:-1] if is_judged else [])
-    beginnings.check(results)
-    missing = [shard for shard in shards if shard not in results]
+    following, counts = deque(shards[:-1] if is_judged else []), SampleCounts()
+
+    def check_beginnings() -> None:
+        """Judges the first shard, the first two and so on, whichever are finished first."""
+        nonlocal counts
+        while following and following[0] in results:
+            counts += results[following.popleft()].counts
+            _check_beginning(job.problem, counts)
+
+    check_beginnings()
+    missing = [(split, shard) for shard in shards if shard not in results]
     done = sum(result.counts.read for result in results.values())
-    if pool.processes == 1 or len(missing) < pool.processes:
-        made: Iterator[ShardResult] = (
-            generate_shard(job, split, shard, encode=pool.encode, progress=lambda read: progress(split, done + read))
-            for shard in missing
-        )
-    else:
-        before = done
-        calls = [(plan.fingerprint, folder, job.tmp_dir, split, shard) for shard in missing]
-        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, before + read))
-    for result in made:
+    for result in _make_each(generate_shard, job, missing, pool, lambda read: progress(split, done + read)):
         results[result.shard] = result
-        done += result.counts.read
-        beginnings.check(results)
+        check_beginnings()
     return [results[shard] for shard in shards]
 
 
@@ -215,50 +195,43 @@ def digest_shards(
     job: GenerationJob, shards: Sequence[int], pool: WorkerPool, progress: Callable[[str, int], None]
 ) -> None:
     """Writes those digests of some shards of the training split that do not exist; see `make_shards`."""
-    missing = [shard for shard in missing_digests(job.plan, job.folder) if shard in shards]
-    done = 0
+    missing = [(shard,) for shard in missing_digests(job.plan, job.folder) if shard in shards]
+    for _ in _make_each(digest_shard, job, missing, pool, lambda read: progress("duplicates", read)):
+        pass
+
+
+def _make_each(
+    make: Callable[..., Any],
+    job: GenerationJob,
+    shards: Sequence[tuple[Any, ...]],
+    pool: WorkerPool,
+    progress: Callable[[int], None],
+) -> Iterator[Any]:
+    """Yields `make(job, *shard)` of each shard: workers take whole shards or, of fewer shards than workers, chunks."""
+    if len(shards) >= pool.processes > 1:
+        # The plan, sent with each call, could cost more than its shard.
+        calls = [(make, job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in shards]
+        yield from pool.run_each(_make_in_worker, calls, progress)
+        return
+    done = last = 0
 
     def tell(read: int) -> None:
-        progress("duplicates", done + read)
+        nonlocal last
+        last = done + read
+        progress(last)
 
-    if pool.processes == 1 or len(missing) < pool.processes:
-        for shard in missing:
-            done += digest_shard(job, shard, judge=pool.judge, progress=tell).samples
-    else:
-        calls = [(job.plan.fingerprint, job.folder, job.tmp_dir, shard) for shard in missing]
-        list(pool.run_each(_digest_shard, calls, tell))
-
-
-class _Beginnings:
-    """Judges the first shard, the first two and so on, whichever are finished first: all shards may take hours."""
-
-    def __init__(self, problem: Problem, shards: Sequence[int]):
-        self._problem, self._following, self._counts = problem, deque(shards), SampleCounts()
-
-    def check(self, results: dict[int, ShardResult]) -> None:
-        """Raises UserError early if most examples of the first shards are unfit."""
-        while self._following and self._following[0] in results:
-            self._counts += results[self._following.popleft()].counts
-            if self._counts.judged >= ENOUGH_TO_JUDGE:
-                check_fit(self._problem, self._counts, "so far", "; if only their beginning is so, shuffle them")
+    for shard in shards:
+        yield make(job, *shard, chunks=pool.map_chunks, progress=tell)
+        done = last
 
 
-# The following is called in a worker. The plan, sent with each call, could cost more than its shard.
-def _generate_shard(
+def _make_in_worker(
     problem: Problem,
-    fingerprint: str,
+    make: Callable[..., Any],
+    plan: str,
     folder: Path,
     tmp_dir: Path,
-    split: str,
-    shard: int,
+    shard: tuple[Any, ...],
     progress: Callable[[int], None],
-) -> ShardResult:
-    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
-    return generate_shard(job, split, shard, progress=progress)
-
-
-def _digest_shard(
-    problem: Problem, fingerprint: str, folder: Path, tmp_dir: Path, shard: int, progress: Callable[[int], None]
-) -> None:
-    job = GenerationJob(read_same_plan(folder, fingerprint), problem, folder, tmp_dir)
-    digest_shard(job, shard, progress=progress)
+) -> Any:
+    return make(GenerationJob(read_same_plan(folder, plan), problem, folder, tmp_dir), *shard, progress=progress)

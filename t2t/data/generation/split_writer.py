@@ -22,7 +22,7 @@ import numpy as np
 from t2t.data.columns import FeatureColumn, stored_dtype
 from t2t.data.manifest import ColumnTotals, FileRecord, SplitPart
 from t2t.data.npy_files import NpyFile
-from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
+from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.specs.features import FeatureSpec
 
 MOST_EXAMPLES = 1_000_000
@@ -109,7 +109,7 @@ class SplitWriter:
             name = after + record.name.removeprefix(before)
             with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
                 os.replace(self._folder / record.name, self._folder / name)
-            return FileRecord(name=name, bytes=record.bytes, sha256=record.sha256)
+            return dataclasses.replace(record, name=name)
 
         return SplitPart(
             examples=part.examples,
@@ -207,7 +207,7 @@ class TextsWriter:
                 file.close()
             return {
                 name: TextsRecord(
-                    file=_described(self._path(name)), lines=self._lines[name], altered=name in self._altered
+                    file=FileRecord.of(self._path(name)), lines=self._lines[name], altered=name in self._altered
                 )
                 for name in self._files
             }
@@ -235,8 +235,4 @@ def join_texts(parts: Sequence[Path], path: Path) -> FileRecord:
                     shutil.copyfileobj(file, joined)
             joined.flush()
             os.fsync(joined.fileno())
-        return _described(path)
-
-
-def _described(path: Path) -> FileRecord:
-    return FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
+        return FileRecord.of(path)

@@ -16,8 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import Any
 
-from t2t.data.generation.duplicates import JudgedChunk, judge_chunk, judge_samples
-from t2t.data.generation.encoding import Chunk, ChunkEncoder, StoredVocabularies, chunks_of
+from t2t.data.generation.encoding import chunks_of, map_chunks
 from t2t.errors import MachineError
 from t2t.files.processor import available_cores
 from t2t.problems.base import Problem
@@ -60,39 +59,29 @@ class WorkerPool:
             )
             self._pool.submit(os.getpid).result()  # forks them now
 
-    def encode(self, samples: Iterable[SampleRecord], split: str, vocabularies: StoredVocabularies) -> Iterator[Chunk]:
-        """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
+    def map_chunks(
+        self, function: Callable[..., Any], samples: Iterable[SampleRecord], *arguments: Any
+    ) -> Iterator[Any]:
+        """Yields what a function makes of each chunk of samples, see `encoding.map_chunks`, a few chunks ahead at most.
 
         Raises:
-            UserError: see `encode_chunk`.
+            Exception: what the function raises.
             MachineError: a worker died.
         """
         if self._pool is None:
-            return ChunkEncoder(self._problem).encode(samples, split, vocabularies)
-        calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
-        return self._in_order(_encode_in_worker, calls, 4 * self.processes)
+            return map_chunks(self._problem, function, samples, *arguments)
+        calls = ((*arguments, chunk, first) for first, chunk in chunks_of(self._problem, samples))
+        return self._in_order(function, calls, 4 * self.processes)
 
-    def judge(self, samples: Iterable[SampleRecord]) -> Iterator[JudgedChunk]:
-        """Yields the judged chunks of the training split in the order of the samples; see `encode`.
-
-        Raises:
-            UserError: see `judge_chunk`.
-            MachineError: a worker died.
-        """
-        if self._pool is None:
-            return judge_samples(self._problem, samples)
-        calls = ((chunk, first) for first, chunk in chunks_of(self._problem, samples))
-        return self._in_order(_judge_in_worker, calls, 4 * self.processes)
-
-    def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
-        """Yields the results of a method of the problem for each tuple of arguments; see `Source.call_each`.
+    def call_each(self, problem: Problem, function: Callable[..., Any], calls: Iterable[tuple]) -> Iterator[Any]:
+        """Yields the results of a function of the problem for each tuple of arguments; see `CallEach`.
 
         Raises:
             MachineError: a worker died.
         """
         if self._pool is None or type(problem) is not type(self._problem):  # workers have no other problem
-            return call_here(problem, method, calls)
-        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self.processes)
+            return call_here(problem, function, calls)
+        return self._in_order(function, calls, self.processes)
 
     def run_each(
         self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
@@ -132,7 +121,7 @@ class WorkerPool:
         try:
             with _dead_workers_as_machine_errors():
                 for call in calls:
-                    waiting.append(self._pool.submit(function, *call))
+                    waiting.append(self._pool.submit(_call_in_worker, function, *call))
                     if len(waiting) >= ahead:
                         yield waiting.popleft().result()
                 while waiting:
@@ -179,14 +168,13 @@ class _StoppedError(Exception):
 
 # The following runs in a worker, which has the same problem all its life.
 _problem: Problem
-_encoder: ChunkEncoder
 _read: Any
 _stopped: Any
 
 
 def _start_worker(problem: Problem, alive: tuple[int, int], read: Any, stopped: Any) -> None:
-    global _problem, _encoder, _read, _stopped
-    _problem, _encoder, _read, _stopped = problem, ChunkEncoder(problem), read, stopped
+    global _problem, _read, _stopped
+    _problem, _read, _stopped = problem, read, stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -201,16 +189,8 @@ def _exit_with_parent(alive: int, parent: int) -> None:
     os._exit(1)
 
 
-def _encode_in_worker(vocabularies: StoredVocabularies, split: str, samples: list[SampleRecord], first: int) -> Chunk:
-    return _encoder.encode_one(vocabularies, split, samples, first)
-
-
-def _judge_in_worker(samples: list[SampleRecord], first: int) -> JudgedChunk:
-    return judge_chunk(_problem, samples, first)
-
-
-def _call_in_worker(method: str, *arguments: Any) -> Any:
-    return getattr(_problem, method)(*arguments)
+def _call_in_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(_problem, *arguments)
 
 
 def _run_in_worker(function: Callable[..., Any], *arguments: Any) -> Any:

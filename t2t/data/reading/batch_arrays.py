@@ -11,7 +11,7 @@ from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.data.reading.packing import PackedRows, pack_ids
-from t2t.data.reading.reader import SplitReader, lengths_in_blocks, longest_of
+from t2t.data.reading.reader import SequenceLengths, SplitReader
 from t2t.specs.constants import POSITIONS
 
 Arrays = dict[str, np.ndarray]
@@ -73,18 +73,17 @@ def extreme_batches(
             | (_dummy_positions(rows, widths) if isinstance(shapes, PackedRows) else {})
             for rows, widths in (shapes.every() if every_shape else shapes.extremes())
         ]
-    sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
-    longest_by_name = {name: longest_of(reader, names[name], max_length, resized) for name in sequences}
-    longest = max(longest_by_name.values(), default=1)
-    blocks = lengths_in_blocks(reader, {} if resized else {name: names[name] for name in sequences})
+    sequences = SequenceLengths(reader, names, max_length, resized)
+    longest = max(sequences.longest.values(), default=1)
+    blocks = () if resized else sequences.in_blocks()
     shortest = min((int(lengths.min()) for block in blocks for lengths in block.values()), default=1)
     batches = []
     for width in sorted({longest, max(1, min(shortest, longest))}, reverse=True):
-        rows = max(1, batch_size // width) if sequences else batch_size
+        rows = max(1, batch_size // width) if sequences.columns else batch_size
         rows = min(rows, len(reader))
-        single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
-        widths = {name: min(width, longest_by_name[name]) for name in sequences}
-        batches.append({name: _dummy_feature(reader, names[name], rows, widths[name]) for name in sequences} | single)
+        single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if not reader.is_sequence(s)}
+        widths = {name: min(width, longest) for name, longest in sequences.longest.items()}
+        batches.append({name: _dummy_feature(reader, names[name], rows, widths[name]) for name in widths} | single)
     return batches
 
 

@@ -10,16 +10,7 @@ import numpy as np
 from t2t.data.reading.batch_arrays import Arrays, read_batch
 from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
 from t2t.data.reading.preprocessors import mask_rows
-from t2t.data.reading.reader import (
-    SplitReader,
-    checked_columns,
-    clip_lengths,
-    lengths_of_all,
-    longest_of_all,
-    select_id_sequences,
-    sequences_of,
-    within_length,
-)
+from t2t.data.reading.reader import SequenceLengths, SplitReader, checked_columns
 from t2t.problems.preprocessors import TokenMasking
 
 
@@ -50,17 +41,15 @@ class EvalBatches:
     ):
         self._reader, self._masking = reader, masking
         self._columns = checked_columns(reader, columns)
-        sequences = sequences_of(reader, self._columns)
+        sequences = SequenceLengths(reader, self._columns, max_length)
         indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
-        lengths = lengths_of_all(reader, sequences, indices)
+        lengths = sequences.of(indices)
         self.shortened = 0
         """Examples with a sequence that was cut."""
-        limited = select_id_sequences(reader, sequences, lengths)
-        if max_length is not None and limited:
-            self.shortened = int((~within_length(limited, max_length)).sum())
-            lengths |= clip_lengths(limited, max_length)
-        ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
-        self._batches = cut_batches(indices, lengths, batch_size, ladder)
+        if max_length is not None and sequences.limited:
+            self.shortened = int((sequences.most(lengths) > max_length).sum())
+        ladder = Ladder(max(sequences.longest.values(), default=1), ladder_step)
+        self._batches = cut_batches(indices, sequences.clipped(lengths), batch_size, ladder)
 
     def extremes(self) -> list[Arrays]:
         """Returns the batches that need most memory: the one with the longest sequence, and the one with most rows."""

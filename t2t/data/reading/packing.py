@@ -3,13 +3,13 @@
 Legend: N examples, F sequence features, O open rows, B rows of a batch, L their length.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
-from t2t.data.reading.reader import SplitReader, longest_of
+from t2t.data.reading.reader import SequenceLengths, SplitReader
 from t2t.errors import UserError
 from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
@@ -87,13 +87,8 @@ def pack_ids(
     return ids, position
 
 
-def check_packing(
-    reader: SplitReader, columns: Mapping[str, str], length: int, max_length: int | None, resized: Collection[str]
-) -> None:
-    """Raises UserError if a feature is not a sequence of ids, or an example does not fit into a row of `length` ids.
-
-    `columns`, `max_length` and `resized` are those of `TrainingBatches`.
-    """
+def check_packing(reader: SplitReader, columns: Mapping[str, str], length: int, lengths: SequenceLengths) -> None:
+    """Raises UserError if a feature is not a sequence of ids, or an example does not fit into a row of `length` ids."""
     others = [name for name, stored in columns.items() if reader.features[stored].kind != FeatureKind.TOKENS]
     if others:
         raise UserError(
@@ -102,7 +97,7 @@ def check_packing(
             hparam="packed_length",
             value=length,
         )
-    longest = max(longest_of(reader, stored, max_length, resized) for stored in columns.values())
+    longest = max(lengths.longest.values())
     if longest > length:
         raise UserError(
             f"the longest training example of {reader.problem} has {longest} ids",

@@ -182,11 +182,6 @@ def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> d
     return columns
 
 
-def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
-    """Returns the columns that are sequences."""
-    return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
-
-
 class TaggedReader(SplitReader):
     """A split in which ids are added before and behind each sequence of one stored feature; lengths include them.
 
@@ -266,11 +261,6 @@ def is_audio(reader: SplitReader, stored: str) -> bool:
     return reader.features[stored].kind == FeatureKind.AUDIO
 
 
-def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
-    """Returns the entries of the features that `max_length` applies to: all sequences except audio."""
-    return {name: found for name, found in by_name.items() if not is_audio(reader, sequences[name])}
-
-
 def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = None) -> np.ndarray:
     """Returns the lengths, (N,) int32, of the examples at `indices`, or of all; see `length_unit`."""
     unit = length_unit(reader.features[stored])
@@ -278,37 +268,51 @@ def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = No
     return lengths if unit == 1 else -(-lengths // unit)
 
 
-def lengths_of_all(
-    reader: SplitReader, sequences: Mapping[str, str], indices: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """Returns `lengths_of` each of some features, by name."""
-    return {name: lengths_of(reader, stored, indices) for name, stored in sequences.items()}
+class SequenceLengths:
+    """The lengths of the sequences in the batches of a split, by the features' names in the batches.
 
+    Args:
+        reader: of the split.
+        columns: feature name to stored feature name; those that are no sequences are left out.
+        max_length: limit on sequences of other kinds than audio; None for none.
+        resized: stored features that preprocessors give any length up to `max_length`.
+    """
 
-def lengths_in_blocks(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
-    """Yields `lengths_of_all` for `BLOCK` examples of a split at a time; nothing if there are no sequences."""
-    for start in range(0, len(reader) if sequences else 0, BLOCK):
-        yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
+    def __init__(
+        self,
+        reader: SplitReader,
+        columns: Mapping[str, str],
+        max_length: int | None = None,
+        resized: Collection[str] = (),
+    ):
+        self._reader, self._max_length = reader, max_length
+        self.columns = {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
+        """Feature name to stored name of each sequence."""
+        self.limited = [name for name, stored in self.columns.items() if not is_audio(reader, stored)]
+        """Names of the features that `max_length` applies to."""
+        self.longest: dict[str, int] = {}
+        """By name, the longest length in a batch."""
+        for name, stored in self.columns.items():
+            longest = -(-reader.longest[stored] // length_unit(reader.features[stored]))
+            if max_length is not None and name in self.limited:
+                longest = max_length if stored in resized else min(longest, max_length)
+            self.longest[name] = longest
 
+    def of(self, indices: np.ndarray, reader: SplitReader | None = None) -> dict[str, np.ndarray]:
+        """Returns the lengths, (N,) int32 by name, of the examples at `indices`, perhaps of another reader's."""
+        return {name: lengths_of(reader or self._reader, stored, indices) for name, stored in self.columns.items()}
 
-def longest_of(reader: SplitReader, stored: str, max_length: int | None, resized: Collection[str] = ()) -> int:
-    """Returns the longest length of a feature in a batch; for those in `resized`, `max_length` itself."""
-    longest = -(-reader.longest[stored] // length_unit(reader.features[stored]))
-    if max_length is None or is_audio(reader, stored):
-        return longest
-    return max_length if stored in resized else min(longest, max_length)
+    def in_blocks(self) -> Iterator[dict[str, np.ndarray]]:
+        """Yields the lengths of `BLOCK` stored examples at a time; nothing if there are no sequences."""
+        for start in range(0, len(self._reader) if self.columns else 0, BLOCK):
+            yield self.of(np.arange(start, min(start + BLOCK, len(self._reader))))
 
+    def most(self, lengths: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the length of the longest limited sequence of each example, (N,)."""
+        return np.maximum.reduce([lengths[name] for name in self.limited])
 
-def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
-    """Returns the largest `longest_of` of some features; 1 if there are none."""
-    return max((longest_of(reader, stored, max_length) for stored in sequences.values()), default=1)
-
-
-def within_length(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
-    """Returns (N,) bool: whether all lengths of an example are within the limit."""
-    return np.maximum.reduce(list(lengths.values())) <= max_length
-
-
-def clip_lengths(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
-    """Returns the lengths, capped at the limit."""
-    return {name: np.minimum(counts, max_length) for name, counts in lengths.items()}
+    def clipped(self, lengths: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the lengths with those of limited sequences capped at `max_length`."""
+        if self._max_length is None:
+            return dict(lengths)
+        return {**lengths, **{name: np.minimum(lengths[name], self._max_length) for name in self.limited}}

@@ -13,19 +13,7 @@ from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
 from t2t.data.reading.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.data.reading.packing import PackedRows, check_packing
 from t2t.data.reading.preprocessors import PreprocessedReader, mask_rows, pool_of
-from t2t.data.reading.reader import (
-    SplitReader,
-    checked_columns,
-    clip_lengths,
-    is_audio,
-    lengths_in_blocks,
-    lengths_of_all,
-    longest_of,
-    longest_of_all,
-    select_id_sequences,
-    sequences_of,
-    within_length,
-)
+from t2t.data.reading.reader import SequenceLengths, SplitReader, checked_columns
 from t2t.data.reading.sampler import WindowedOrder
 from t2t.errors import UserError
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
@@ -121,7 +109,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self.resized = {name for one in preprocessors if one.changes_lengths for name in one.features}
         """Stored features whose lengths are known only after preprocessing."""
         self._columns = checked_columns(reader, columns)
-        self._sequences = sequences_of(reader, self._columns)
+        self._sequences = SequenceLengths(reader, self._columns, max_length, self.resized)
         self._order = WindowedOrder(len(reader), seed, window)
         target = reader.features.get(self._columns.get(TARGETS, ""))
         self._target_is_class = target is not None and target.kind == FeatureKind.LABEL
@@ -134,8 +122,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self.shapes: FixedShapes | None = None
         """The only shapes that occur; None for any."""
         if packed_length:
-            check_packing(reader, self._columns, packed_length, self._max_length, self.resized)
-            self.shapes = PackedRows.for_features(self._sequences, packed_length, batch_size)
+            check_packing(reader, self._columns, packed_length, self._sequences)
+            self.shapes = PackedRows.for_features(self._columns, packed_length, batch_size)
         elif fixed_shapes:
             self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple)
         self._check_curriculum()
@@ -272,10 +260,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def _ladder(self, lengths: Arrays) -> Ladder:
         """Returns the widths for a window, up to the longest of the split or, if that is unknown, of the window."""
-        longest = longest_of_all(self._reader, self._sequences, self._max_length)
+        longest = self._sequences.longest
         if self.resized:
-            longest = max((int(counts.max(initial=1)) for counts in lengths.values()), default=1)
-        return Ladder(longest, self._ladder_step)
+            longest = {name: int(counts.max(initial=1)) for name, counts in lengths.items()}
+        return Ladder(max(longest.values(), default=1), self._ladder_step)
 
     def _choose_shapes(self, count: int, multiple: int) -> FixedShapes:
         """Returns the fixed shapes, chosen for the first window that has examples within `max_length`."""
@@ -286,15 +274,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         lengths = next((lengths for indices, lengths in windows if len(indices)), None)
         if lengths is None:
             raise self._all_too_long()
-        longest = {
-            name: longest_of(self._reader, stored, self._max_length, self.resized)
-            for name, stored in self._sequences.items()
-        }
+        longest = self._sequences.longest
         # Rounding up must not exceed `max_length`: the model may have no positions beyond it.
-        widest = {
-            name: length if is_audio(self._reader, self._sequences[name]) else max(length, self._max_length or 0)
-            for name, length in longest.items()
-        }
+        widest = longest | {name: max(longest[name], self._max_length or 0) for name in self._sequences.limited}
         return FixedShapes.choose(lengths, count, longest, self._batch_size, multiple, widest)
 
     def _window_examples(
@@ -302,12 +284,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
     ) -> tuple[np.ndarray, Arrays]:
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
-        lengths = lengths_of_all(reader, self._sequences, indices)
-        if self._target_is_class and self._max_length is not None:
-            lengths |= clip_lengths(self._limited_sequences(lengths), self._max_length)
+        lengths = self._sequences.of(indices, reader)
+        if self._target_is_class:
+            lengths = self._sequences.clipped(lengths)
         most = self._max_length if limit is None else limit
         if most is not None and (self.skipped or limit is not None or (self.resized and not self._target_is_class)):
-            keep = within_length(self._limited_sequences(lengths), most)
+            keep = self._sequences.most(lengths) <= most
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         return indices, lengths
 
@@ -315,8 +297,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Raises UserError if no example is short enough for the start of the curriculum."""
         if self._curriculum is None:
             return
-        shortest = min((lengths.min() for lengths in self._all_longest()), default=0)
-        limited = self._limited_sequences(self._sequences)
+        shortest, limited = min((most.min() for most in self._all_most()), default=0), self._sequences.limited
         if shortest > self._curriculum.first or not limited:
             found = f"the shortest has {shortest}" if limited else "it has no sequences of ids"
             raise UserError(
@@ -326,22 +307,21 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
                 value=self._curriculum.first,
             )
 
-    def _all_longest(self) -> Iterator[np.ndarray]:
-        """Yields the length of each example's longest sequence of ids, in blocks."""
-        for lengths in lengths_in_blocks(self._reader, self._limited_sequences(self._sequences)):
-            yield np.maximum.reduce(list(lengths.values()))
+    def _all_most(self) -> Iterator[np.ndarray]:
+        """Yields the length of each stored example's longest limited sequence, in blocks."""
+        return map(self._sequences.most, self._sequences.in_blocks() if self._sequences.limited else ())
 
     @property
     def longest(self) -> int:
         """Length of the longest stored sequence to which `max_length` applies, including those that are skipped."""
-        limited = self._limited_sequences(self._sequences)
-        return max((self._reader.longest[stored] for stored in limited.values()), default=0)
+        stored = [self._sequences.columns[name] for name in self._sequences.limited]
+        return max((self._reader.longest[name] for name in stored), default=0)
 
     def _count_longer(self) -> int:
         if self._max_length is None or self.longest <= self._max_length:
             return 0
         count = len(self._reader)
-        longer = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
+        longer = sum(int((most > self._max_length).sum()) for most in self._all_most())
         if longer == count and not self._target_is_class:
             raise UserError(
                 f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "
@@ -349,7 +329,3 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
                 f"set max_length higher (the longest has {self.longest})",
             )
         return longer
-
-    def _limited_sequences(self, by_name: Mapping) -> dict:
-        """Returns the entries of the features to which `max_length` applies."""
-        return select_id_sequences(self._reader, self._sequences, by_name)

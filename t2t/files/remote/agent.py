@@ -178,47 +178,19 @@ def _described(owner: dict[str, Any]) -> str:
     return f"{owner.get('pid', 'of unknown number')} on {owner.get('host', 'an unknown machine')}"
 
 
-class StoreService:
-    """Handles requests.
-
-    Args:
-        say: called with messages to send before the response.
-        renew_s: seconds between renewals of an owner.
-        takeover_s: seconds without a renewal after which an owner counts as gone.
-        settle_s: see `SETTLE_S`.
-    """
-
-    def __init__(
-        self,
-        say: Callable[[dict[str, Any]], None],
-        renew_s: float,
-        takeover_s: float,
-        settle_s: float = SETTLE_S,
-    ):
-        self._store = Store(lambda: say({"alive": True}))
-        self._owners = Owners(Store(), lambda text: say({"note": text}), renew_s, takeover_s, settle_s)
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a request: the name of a method of `Store` or `Owners`, and its arguments."""
-        try:
-            return {"result": self._call(request["op"], request["args"])}
-        except StoreError as error:
-            return {"error": error.kind, "text": str(error), "address": error.address, **error.details}
-        except Exception as error:
-            return {"error": FAILED, "text": f"{type(error).__name__}: {error}", "address": ""}
-
-    def _call(self, op: str, args: list[Any]) -> Any:
-        if op in ("own", "release"):
-            return getattr(self._owners, op)(*args)
+def answer(store: Store, owners: Owners, request: dict[str, Any]) -> dict[str, Any]:
+    """Returns the response to a request: the name of a method of `Store` or `Owners`, and its arguments."""
+    op, args = request["op"], request["args"]
+    try:
         if op == "put":
-            self._owners.check([address for _, address in args[0]])
+            owners.check([address for _, address in args[0]])
         if op == "remove":
-            self._owners.check(args[0])
-        return getattr(self._store, op)(*args)
-
-    def close(self) -> None:
-        """Gives up all ownership; called when the main process has ended."""
-        self._owners.close()
+            owners.check(args[0])
+        return {"result": getattr(owners if op in ("own", "release") else store, op)(*args)}
+    except StoreError as error:
+        return {"error": error.kind, "text": str(error), "address": error.address, **error.details}
+    except Exception as error:
+        return {"error": FAILED, "text": f"{type(error).__name__}: {error}", "address": ""}
 
 
 def main() -> None:
@@ -228,11 +200,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # prints of packages must not mix with the responses
     say = _writer(answers)
-    service = StoreService(say, *map(float, sys.argv[1:]))
+    renew_s, takeover_s = map(float, sys.argv[1:])
+    store = Store(lambda: say({"alive": True}))
+    owners = Owners(Store(), lambda text: say({"note": text}), renew_s, takeover_s)
     for line in sys.stdin:
         request = json.loads(line)
-        say({**service.answer(request), "number": request["number"]})
-    service.close()
+        say({**answer(store, owners, request), "number": request["number"]})
+    owners.close()
 
 
 def _writer(file: TextIO) -> Callable[[dict[str, Any]], None]:

@@ -17,7 +17,7 @@ from t2t.formats.ctranslate2.model_file import Attributes
 from t2t.formats.tensors import Tensors, one_table, scaled, settings_of
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
-from t2t.inference.ctranslate2.names import LINEAR, NORM, stack_modules
+from t2t.inference.ctranslate2.conversion import LINEAR, NORM, stack_modules
 
 _ACTIVATIONS = ("relu", "gelu_tanh", "silu", "gelu", "gelu_sigmoid")
 """Activations by their code in the file; further codes are not supported."""
@@ -159,7 +159,8 @@ def convert_stacks(tensors: Tensors, attributes: Attributes, hparams: Transforme
         if kind == LINEAR:
             weights |= _linear(tensors, attributes, hparams, name, paths)
         elif kind == NORM:
-            weights |= _norm(tensors, name, *paths)
+            parts = ("gamma", "beta") if f"{name}/beta" in tensors else ("gamma",)
+            weights |= {f"{paths[0]}/{part}": tensors.take(f"{name}/{part}") for part in parts}
         elif paths[0] in tables:
             tensors.drop_copy(name, tables[paths[0]])
         else:
@@ -213,8 +214,3 @@ def _linear(
     scale = attributes.get(f"{name.rpartition('/')[0]}/queries_scale")  # our scores are divided by sqrt(K)
     queries = [path for path in weights if "/query_" in path and scale is not None]
     return weights | {path: scaled(weights[path], scale * size**0.5) for path in queries}
-
-
-def _norm(tensors: Tensors, name: str, path: str) -> Arrays:
-    beta = {f"{path}/beta": tensors.take(f"{name}/beta")} if f"{name}/beta" in tensors else {}
-    return {f"{path}/gamma": tensors.take(f"{name}/gamma")} | beta

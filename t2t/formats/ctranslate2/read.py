@@ -170,7 +170,8 @@ def read_vocabularies(
     if starts_with_word:
         hparams["target_start_id"] = EOS_ID if start == eos else UNK_ID
     if own := _own_encoders(folder, tokens):
-        source, target = (_own_vocabulary(tokens[name], where) for name in (INPUTS, TARGETS))
+        # They are in our order already: padding, end of sequence, unknown.
+        source, target = (ForeignVocabulary.of(own, *own[:3], where=where) for own in (tokens[INPUTS], tokens[TARGETS]))
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
         if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
             hparams |= {"target_start": "id", "target_start_id": number}
@@ -180,14 +181,12 @@ def read_vocabularies(
         _check_languages(tokens[TARGETS], where)
     pads = {name: next((token for token in _PADDING if token in tokens[name]), None) for name in tokens}
     pads |= {} if starts_with_zeros or starts_with_word else {TARGETS: start}
-    target = ForeignVocabulary.of(tokens[TARGETS], pads[TARGETS], eos, unknown, where)
+    both, their_pads = (tokens[INPUTS], tokens[TARGETS]), (pads[INPUTS], pads[TARGETS])
+    source, target = ForeignVocabulary.pair(both, their_pads, eos, unknown, where)
     if eos not in tokens[TARGETS]:
         raise UserError(
             f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens", "get it again"
         )
-    source = target
-    if tokens[INPUTS] != tokens[TARGETS]:
-        source = ForeignVocabulary.of(tokens[INPUTS], pads[INPUTS], eos, unknown, where)
     encoders, notes, warnings = encoders_of(source, target, models)
     if not adds_end and hparams["input_end"]:
         notes += (f"inputs end with {eos}, as the tokenizers of transformers write them",)
@@ -206,12 +205,6 @@ def _check_languages(tokens: Sequence[str], where: str) -> None:
             "mBART-50, and its files do not say where texts have them",
             "import the original with --from=huggingface",
         )
-
-
-def _own_vocabulary(tokens: Sequence[str], where: str) -> ForeignVocabulary:
-    """Returns a vocabulary that is already in our order."""
-    pad, eos, unknown = tokens[:3]
-    return ForeignVocabulary.of(tokens, pad, eos, unknown, where)
 
 
 def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:

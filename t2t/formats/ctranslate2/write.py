@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t.errors import UserError
 from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
 from t2t.formats.exporting import example_text, make_outputs
 from t2t.formats.parity import (
     FLOAT32,
     PROMISES,
+    ComparedOutput,
     Parity,
     ParityError,
     answers_of_run,
     compare,
+    compare_per_token,
     difference_per_token,
-    finite_or_inf,
     largest_difference,
 )
 from t2t.formats.vocabularies import read_vocabulary
@@ -38,12 +38,7 @@ class CTranslate2Export(Export):
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
         if found := model_complaints(translator.model):
-            raise UserError(
-                f"it cannot hold this model: {'; '.join(found)}",
-                "use saved_model",
-                option="format",
-                value="ctranslate2",
-            )
+            raise self.refusal(f"it cannot hold this model: {'; '.join(found)}", "use saved_model")
         self._inputs = max_sequence_ids(translator.model, translator.hparams)
         self._longest = self._inputs + translator.hparams.extra_length
         self._tokens = TokenLists.of_encoders(
@@ -64,16 +59,22 @@ class CTranslate2Export(Export):
 
         The two beam searches differ, so their agreement is only reported, not required.
         """
-        run, rows = self.translator, trial.rows
+        run = self.translator
+        rows: Any = trial.rows  # lists of ids
         self._check_vocabularies(folder, trial.texts or ())
-        exported = Translator(run.problem, run.model, run.hparams, engine=self._engine(folder))
+        limits, start = (self._longest, run.model.longest_sequence), self._marks.output_start
+        engine = CTranslate2Engine(folder, self._tokens, *limits, self.job.quantization, start)
+        exported = Translator(run.problem, run.model, run.hparams, engine=engine)
         expected = answers_of_run(run, rows, **GREEDY)
         promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
         measure = largest_difference if is_exact else difference_per_token
         found = {}
         if not is_exact:
             outputs = [(answers[0].ids or ())[:-1] for answers in expected]
-            found[_PROBABILITIES] = _compare_outputs(run, exported, rows, outputs).demand(_PROBABILITIES, promise)
+            scores = zip(outputs, run.score_ids(rows, outputs), strict=True)
+            ours = [ComparedOutput((*ids, EOS_ID), score) for ids, score in scores]
+            compared = compare_per_token(ours, exported.score_ids(rows, outputs))
+            found[_PROBABILITIES] = compared.demand(_PROBABILITIES, promise)
         what = "greedy search"
         found[what] = compare(expected, answers_of_run(exported, rows, **GREEDY), measure).demand(what, promise)
         if (size := beams(run.hparams)) > 1:
@@ -96,10 +97,6 @@ class CTranslate2Export(Export):
         for ids in make_outputs(self.translator, len(texts)):
             if readers[TARGETS].decode(ids) != encoders[TARGETS].decode(ids):
                 raise ParityError(f"the ids {ids} are another text than in the run", "the export is not kept")
-
-    def _engine(self, folder: Path) -> CTranslate2Engine:
-        most_tokens, start = self.translator.model.longest_sequence, self._marks.output_start
-        return CTranslate2Engine(folder, self._tokens, self._longest, most_tokens, self.job.quantization, start)
 
     def _encoded(self, text: str) -> str:
         """Returns a Python expression for the ids of a text as CTranslate2 needs them."""
@@ -157,14 +154,3 @@ and not ((5+n)/6)^alpha, and stops by rules of its own. It is given no coverage 
 `min_output_length`, `eos_penalty`, `no_repeat_ngram_size` and `constrain_output`; its attention is that of the run's
 `alignment_layer` and `alignment_head`, of which it knows 0 and 1.
 """
-
-
-def _compare_outputs(
-    run: Translator, exported: Translator, rows: Sequence[Any], outputs: Sequence[Sequence[int]]
-) -> Parity:
-    """Compares the log-probabilities of `outputs` under both, line by line, in nats per token, end included."""
-    scores = zip(run.score_ids(rows, outputs), exported.score_ids(rows, outputs), strict=True)
-    apart = [
-        finite_or_inf(abs(ours - theirs) / (len(ids) + 1)) for ids, (ours, theirs) in zip(outputs, scores, strict=True)
-    ]
-    return Parity(len(outputs), None, max(apart))

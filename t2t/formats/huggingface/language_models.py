@@ -24,8 +24,7 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order, pieces_by_id
-from t2t.formats.huggingface.config import COPIES, search_warnings, stacks, with_sizes
-from t2t.formats.huggingface.mapping import MARIAN_ACTIVATIONS
+from t2t.formats.huggingface.mapping import COPIES, MARIAN_ACTIVATIONS, search_warnings, stacks, with_sizes
 from t2t.formats.huggingface.tokenizer import NAMES, SETTINGS, TokenizerFiles
 from t2t.formats.importer import DEFAULT_PROBLEM, LANGUAGES, ForeignRun, ImportRequest
 from t2t.formats.tensors import Tensors
@@ -71,8 +70,6 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     weights |= _mbart_weights(tensors, vocabulary) if is_mbart else {}
     for side in ("encoder", "decoder"):
         tensors.drop(f"model.{side}.embed_positions.weights", "sinusoids, which are computed here")
-    languages = vocabulary.encoder.languages
-    assert languages is not None, "its codes have been found"
     return ForeignRun(
         problem=problem,
         model="transformer_bart",
@@ -86,7 +83,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
         notes=(
             f"ids: padding {vocabulary.order[0]}, end of sequence {vocabulary.order[1]} and unknown "
             f"{vocabulary.order[2]} became 0, 1 and 2",
-            f"{len(languages.ids)} languages; source {problem.source_language or 'to be named'}, target "
+            f"{len(vocabulary.codes.ids)} languages; source {problem.source_language or 'to be named'}, target "
             f"{problem.target_language or 'to be named'}",
         ),
         warnings=search_warnings(folder, known=("forced_bos_token_id",)),  # the code of a language
@@ -99,27 +96,23 @@ def _problem(request: ImportRequest, vocabulary: LanguageVocabulary) -> Problem:
     if problem.name == DEFAULT_PROBLEM:
         problem = type(problem)(**{**vocabulary.languages, **problem.options.changed()})
     problem = problem.with_encoders(dict.fromkeys((INPUTS, TARGETS), vocabulary.encoder))
-    languages = vocabulary.encoder.languages
-    assert languages is not None, "its codes have been found"
     for side in LANGUAGES:
         if language := getattr(problem, side):
-            languages.find(language, f"--{side}={language}")
+            vocabulary.codes.find(language, f"--{side}={language}")
     return problem
 
 
 def _target_start(folder: ModelFolder, vocabulary: LanguageVocabulary, problem: Problem) -> int:
     """Returns our id of the first decoder input: end of sequence, or for mBART the output language."""
-    languages = vocabulary.encoder.languages
-    assert languages is not None, "its codes have been found"
-    if languages.target == NONE:
+    if vocabulary.codes.target == NONE:
         if not problem.target_language:
             raise UserError(
                 "the model begins outputs with the code of their language, and its files name none",
-                f"name it with --target_language, such as {sorted(languages.ids)[0]}",
+                f"name it with --target_language, such as {sorted(vocabulary.codes.ids)[0]}",
                 option="model_dir",
                 value=folder.path,
             )
-        return languages.find(problem.target_language, f"--target_language={problem.target_language}")
+        return vocabulary.codes.find(problem.target_language, f"--target_language={problem.target_language}")
     if (start := folder.config.need("decoder_start_token_id")) != vocabulary.order[EOS_ID]:
         raise UserError(
             f"{folder.path / 'config.json'} has decoder_start_token_id={start} and "
@@ -164,6 +157,7 @@ class LanguageVocabulary:
     """The vocabulary of a folder's tokenizer."""
 
     encoder: PieceTableEncoder
+    codes: LanguageCodes
     order: np.ndarray
     """The foreign id of each of our ids, (V,) int."""
     languages: Mapping[str, str]
@@ -210,7 +204,7 @@ def read_vocabulary(folder: ModelFolder, rows: int) -> LanguageVocabulary:
     languages = LanguageCodes({_language(piece): ours[number] for piece, number in codes.items()}, source, target)
     encoder = PieceTableEncoder(model, in_our_order(pieces, order), languages=languages)
     by_id = {number: _language(piece) for piece, number in codes.items()}
-    return LanguageVocabulary(encoder, order, _default_languages(folder, settings, by_id))
+    return LanguageVocabulary(encoder, languages, order, _default_languages(folder, settings, by_id))
 
 
 def _pieces(folder: ModelFolder, model: bytes) -> list[str]:

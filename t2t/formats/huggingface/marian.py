@@ -21,10 +21,11 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
+from t2t.formats.exporter import complaints
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import in_our_order, our_order, pieces_by_id
-from t2t.formats.huggingface.config import COPIES, search_warnings, stacks, with_sizes
 from t2t.formats.huggingface.mapping import (
+    COPIES,
     MARIAN_ACTIVATIONS,
     MARIAN_FIXED,
     MARIAN_NORM_EPSILON,
@@ -33,12 +34,14 @@ from t2t.formats.huggingface.mapping import (
     NEVER,
     Network,
     backwards,
-    complaints,
+    search_warnings,
+    stacks,
     transformer_parts,
+    with_sizes,
 )
 from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest
-from t2t.formats.tensors import Kind, MappedModule, Tensors, part_tensors, weights_of
+from t2t.formats.tensors import Kind, Tensors, part_tensors, weights_of
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_variants import transformer_marian
 from t2t.models.transformer import Transformer
@@ -69,7 +72,10 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     Raises:
         UserError: a file is missing or damaged, or the network differs from the Transformer here.
     """
-    hparams = _hparams(folder)
+    folder.config.need("scale_embedding", bool)  # required, since its default is not supported
+    folder.config.check(_ALLOWED)
+    is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
+    hparams = with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
     start = _start(folder, hparams)
     names = ("vocab.json", *([] if hparams.shared_embedding else ["target_vocab.json"]))
     pieces = {piece for name in names for piece in folder.read_json(name)}
@@ -102,14 +108,6 @@ def marian_encoders(folder: ModelFolder, source: Sequence[str], target: Sequence
         INPUTS: PieceTableEncoder(folder.read("source.spm"), source),
         TARGETS: PieceTableEncoder(folder.read("target.spm"), target),
     }
-
-
-def _hparams(folder: ModelFolder) -> TransformerHParams:
-    """Returns the hparams of the network, with `transformer_marian`'s values for training."""
-    folder.config.need("scale_embedding", bool)  # required, since its default is not supported
-    folder.config.check(_ALLOWED)
-    is_shared = folder.config.get("share_encoder_decoder_embeddings", True)
-    return with_sizes(folder, transformer_marian()).replace(shared_embedding=is_shared)
 
 
 def _start(folder: ModelFolder, hparams: TransformerHParams) -> int:
@@ -219,11 +217,16 @@ def marian_network(model: Transformer) -> Network:
     """Returns the configuration and tensors of a model that has no complaints."""
     hparams, weights = model.hparams, weights_of(model)
     parts = list(transformer_parts(hparams.encoder_layers, hparams.decoder_layers))
-    tensors, order = part_tensors(parts, weights), _order(hparams)
+    tensors, order = part_tensors(parts, weights), np.arange(hparams.hidden_size)  # ours of each channel there, (D,)
+    if hparams.sinusoid_layout == "interleaved":
+        order = order.reshape(-1, 2).T.reshape(-1)
     for part in parts:
-        _fill_bias(part, tensors)
-        for name in ("weight", "bias"):
-            tensors[f"{part.theirs}.{name}"] = _reordered(tensors[f"{part.theirs}.{name}"], name, part.kind, order)
+        weight, bias = f"{part.theirs}.weight", f"{part.theirs}.bias"
+        tensors.setdefault(bias, np.zeros(len(tensors[weight]), np.float32))  # of a linear map that has none here
+        if part.kind == Kind.READS:
+            tensors[weight] = tensors[weight][:, order]
+        else:
+            tensors[weight], tensors[bias] = tensors[weight][order], tensors[bias][order]
     table_VD = np.asarray(model.target_embedding.table)[:, order]
     bias_V = np.zeros(len(table_VD), np.float32) if model.top.bias is None else np.asarray(model.top.bias)
     start = PAD_ID
@@ -260,21 +263,3 @@ def _config(hparams: TransformerHParams, vocab_size: int, start: int) -> dict:
         "forced_eos_token_id": EOS_ID,
         "decoder_start_token_id": start,
     }
-
-
-def _order(hparams: TransformerHParams) -> np.ndarray:
-    """Returns our channel for each channel in transformers, (D,)."""
-    channels = np.arange(hparams.hidden_size)
-    return channels if hparams.sinusoid_layout == "halves" else channels.reshape(-1, 2).T.reshape(-1)
-
-
-def _fill_bias(part: MappedModule, tensors: Arrays) -> None:
-    """Adds a zero bias to a linear map that has none here."""
-    tensors.setdefault(f"{part.theirs}.bias", np.zeros(len(tensors[f"{part.theirs}.weight"]), np.float32))
-
-
-def _reordered(array: np.ndarray, name: str, kind: Kind, order_D: np.ndarray) -> np.ndarray:
-    """Returns a tensor with its width channels in the order of transformers."""
-    if kind == Kind.READS:
-        return array[:, order_D] if name == "weight" else array
-    return array[order_D]

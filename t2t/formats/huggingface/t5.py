@@ -19,10 +19,19 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
+from t2t.formats.exporter import complaints
 from t2t.formats.folder import ModelFolder
 from t2t.formats.foreign_vocabulary import pieces_by_id
-from t2t.formats.huggingface.config import search_hparams, search_warnings
-from t2t.formats.huggingface.mapping import QUERY, T5_FEED_FORWARD, T5_SIZES, Network, backwards, complaints, t5_parts
+from t2t.formats.huggingface.mapping import (
+    QUERY,
+    T5_FEED_FORWARD,
+    T5_SIZES,
+    Network,
+    backwards,
+    search_hparams,
+    search_warnings,
+    t5_parts,
+)
 from t2t.formats.huggingface.marian import marian_encoders
 from t2t.formats.huggingface.tokenizer import TokenizerFiles
 from t2t.formats.importer import ForeignRun, ImportRequest

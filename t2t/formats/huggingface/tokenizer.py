@@ -49,7 +49,11 @@ class TokenizerFiles:
         """Returns (token, id) pairs, unchecked."""
         listed: list[tuple[Any, Any]] = []
         if isinstance(decoder := self.settings.get("added_tokens_decoder"), dict):
-            listed += [(token.get("content"), _number(n)) for n, token in decoder.items() if isinstance(token, dict)]
+            listed += [
+                (token.get("content"), int(number) if number.isdecimal() else None)
+                for number, token in decoder.items()
+                if isinstance(token, dict)
+            ]
         listed += self._read(_ADDED).items()
         added = self.whole.get("added_tokens")
         tokens = added if isinstance(added, list) else []
@@ -89,11 +93,6 @@ class TokenizerFiles:
         return content
 
 
-def _number(text: str) -> int | None:
-    """Returns the id that a name of JSON is; None if it is none."""
-    return int(text) if text.isdecimal() else None
-
-
 _ANY_LENGTH = 10**9
 """Value that means no length limit."""
 
@@ -127,8 +126,11 @@ def write_tokenizer(folder: Path, encoders: Mapping[str, TextEncoder], longest: 
         (folder / "source.spm").write_bytes(_model(source))
         (folder / "target.spm").write_bytes(_model(target))
         if start == len(pieces):
-            special["bos_token"] = _new_piece(pieces)  # outputs begin with it, and only special pieces are skipped
-            pieces.append(special["bos_token"])
+            start_piece = "<s>"
+            while start_piece in pieces:
+                start_piece = f"<{start_piece}>"
+            special["bos_token"] = start_piece  # outputs begin with it, and only special pieces are skipped
+            pieces.append(start_piece)
         write_json(folder / "vocab.json", {piece: number for number, piece in enumerate(pieces)})
     write_json(folder / "tokenizer_config.json", special | config)
     write_json(folder / "special_tokens_map.json", special)
@@ -164,11 +166,3 @@ def _t5_pieces(encoder: TextEncoder) -> int | None:
 def _model(encoder: TextEncoder) -> bytes:
     """Returns the SentencePiece model's file."""
     return encoder.model if isinstance(encoder, PieceTableEncoder) else encoder.to_bytes()
-
-
-def _new_piece(pieces: list[str]) -> str:
-    """Returns a name for the id that the decoder starts with that is not a piece."""
-    name = "<s>"
-    while name in pieces:
-        name = f"<{name}>"
-    return name

@@ -13,9 +13,19 @@ import numpy as np
 
 from t2t.checkpoints.arrays import write_arrays
 from t2t.errors import UserError, one_line
-from t2t.formats.exporter import BEAM_SEARCH, GREEDY, UNCONSTRAINED, Export, ExportJob, Trial, beams, length_exponent
+from t2t.formats.exporter import (
+    BEAM_SEARCH,
+    GREEDY,
+    UNCONSTRAINED,
+    Export,
+    ExportJob,
+    Trial,
+    beams,
+    complaints,
+    length_exponent,
+)
 from t2t.formats.exporting import example_text, make_outputs
-from t2t.formats.huggingface.mapping import Network, complaints
+from t2t.formats.huggingface.mapping import Network
 from t2t.formats.huggingface.marian import marian_complaints, marian_network
 from t2t.formats.huggingface.t5 import t5_complaints, t5_network
 from t2t.formats.huggingface.tokenizer import shows_alike, tokenizer_complaints, write_json, write_tokenizer
@@ -76,12 +86,7 @@ class HuggingFaceExport(Export):
         if found:
             others = ["saved_model", *([] if conversion.model_complaints(model) else ["ctranslate2"])]
             others += [] if model.mask_predicts else ["onnx"]
-            raise UserError(
-                f"transformers has no such model: {'; '.join(found)}",
-                f"use {' or '.join(others)}",
-                option="format",
-                value="huggingface",
-            )
+            raise self.refusal(f"transformers has no such model: {'; '.join(found)}", f"use {' or '.join(others)}")
 
     def write(self, folder: Path) -> None:
         """Writes configuration, weights and tokenizer."""
@@ -210,7 +215,7 @@ def model_complaints(model: SequenceModel) -> list[str]:
     heads = {hparams.num_heads, hparams.of_decoder.num_heads}
     known = (0, *heads) if len(heads) == 1 else (0,)
     found += complaints(hparams, {"num_kv_heads": known, "target_space_embedding": (False,)})
-    found += complaints(hparams, {"input_end": (True,)})
+    found += complaints(hparams, {"input_end": (True,), "relative_keys": (0,)})
     if hparams.key_channels != hparams.value_channels:
         found.append(
             f"attention_key_channels={hparams.key_channels}, attention_value_channels={hparams.value_channels}"

@@ -89,7 +89,9 @@ def read(request: ImportRequest) -> ForeignRun:
         raise UserError(f"{files.path}: {' and '.join(files_of)} differ, and the model has one table for both")
     weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
-    alignment, warnings = alignment_hparams(_alignment_layer(files), 1, hparams)
+    layer = str(files.settings.get("transformer-guided-alignment-layer"))  # its first head has the alignments
+    index = -1 if layer == "last" else int(layer) - 1 if layer.isdecimal() else None
+    alignment, warnings = alignment_hparams(index, 1, hparams)
     return ForeignRun(
         problem=request.problem.with_encoders({INPUTS: source.encoder, TARGETS: target.encoder}),
         hparams=hparams.replace(**alignment),
@@ -102,14 +104,6 @@ def read(request: ImportRequest) -> ForeignRun:
         notes=tuple(f"{side}: {found.described}" for side, found in (("source", source), ("target", target))),
         warnings=(*_warnings(files), *warnings),
     )
-
-
-def _alignment_layer(files: MarianFolder) -> int | None:
-    """Returns the index of the layer with the alignments, in its first head; None if the settings name none."""
-    layer = str(files.settings.get("transformer-guided-alignment-layer"))
-    if layer == "last":
-        return -1
-    return int(layer) - 1 if layer.isdecimal() else None
 
 
 def _warnings(files: MarianFolder) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.formats.exporter import BEAM_SEARCH, GREEDY, Export, ExportJob, Trial, beams, length_exponent
+from t2t.formats.exporter import BEAM_SEARCH, GREEDY, Export, ExportJob, Trial, beams, complaints, length_exponent
 from t2t.formats.marian.mapping import (
     ACTIVATIONS,
     EPSILON,
@@ -51,13 +51,9 @@ class MarianExport(Export):
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
-        if found := complaints(translator.model, translator.problem.encoders) + self.language_complaints():
-            raise UserError(
-                f"it cannot hold this model: {'; '.join(found)}",
-                "use ctranslate2 or onnx",
-                option="format",
-                value="marian",
-            )
+        found = marian_complaints(translator.model, translator.problem.encoders) + self.language_complaints()
+        if found:
+            raise self.refusal(f"it cannot hold this model: {'; '.join(found)}", "use ctranslate2 or onnx")
 
     def write(self, folder: Path) -> None:
         """See the base class."""
@@ -115,7 +111,7 @@ _NEEDED: Mapping[str, tuple[Any, ...]] = {
     "activation": tuple(ACTIVATIONS.values()),
     "gated_feed_forward": (False,), "self_attention_window": (0,), "decoder_layer": ("self_attention",),
     "norm_epsilon": (EPSILON,), "target_start": ("zero",), "target_space_embedding": (False,),
-    "input_end": (True,),
+    "input_end": (True,), "relative_keys": (0,),
 }  # fmt: skip
 """Hparam -> values that Marian supports. Pre-norm is not among them: Marian's decoder then does not norm the keys."""
 _FIXED: Mapping[str, Any] = {
@@ -131,16 +127,12 @@ _FIXED: Mapping[str, Any] = {
 """Settings that are the same for all runs."""
 
 
-def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> list[str]:
+def marian_complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> list[str]:
     """Returns the reasons why Marian does not support a network or a vocabulary; empty if it does."""
     if found := modality_complaints(model):
         return found
     hparams = model.hparams
-    found = [
-        f"{name}={getattr(hparams, name)} (Marian has {', '.join(map(str, values))})"
-        for name, values in _NEEDED.items()
-        if getattr(hparams, name) not in values
-    ]
+    found = complaints(hparams, _NEEDED)
     if {hparams.key_channels, hparams.value_channels} != {hparams.hidden_size}:
         found.append(f"attention channels other than hidden_size={hparams.hidden_size}")
     if hparams.num_decoder_heads not in (0, hparams.num_heads):
@@ -155,7 +147,7 @@ def complaints(model: SequenceModel, encoders: Mapping[str, TextEncoder]) -> lis
 
 
 def write_model(folder: Path, model: Transformer) -> None:
-    """Writes `model.npz` for a model without `complaints`; raises UserError if weights are not finite."""
+    """Writes `model.npz` for a model without complaints; raises UserError if weights are not finite."""
     hparams, arrays = model.hparams, _tables(model)
     weights = weights_of(model)
     for name, path in stack_names(hparams).items():

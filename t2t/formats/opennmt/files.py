@@ -99,6 +99,7 @@ _PY_SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "lora_layers": ([],), "quant_layers": ([],), "multiquery": (False,),
 }  # fmt: skip
 """Settings with the values that our network supports; a missing setting is from an older version, and supported."""
+_SPECIAL = {"pad": "<blank>", "eos": "</s>", "unk": "<unk>"}
 _PY_TABLE = "{}.embeddings.make_embedding.emb_luts.0.weight"
 _PARTS = ("model", "generator", "vocab", "opt")
 
@@ -120,13 +121,16 @@ def read_file(folder: ModelFolder, name: str) -> ForeignModel:
             "added positions, or relative ones (a distance above 0)",
             "it cannot be imported",
         )
+    start = "decoder_start_token"
     return ForeignModel(
         names=OPENNMT_PY,
         tables=(_PY_TABLE.format("encoder"), _PY_TABLE.format("decoder"), OUTPUT),
         origin=str(path),
-        arrays={**state["model"], **{_generator_name(name): array for name, array in state["generator"].items()}},
+        # Version 2 numbers the tensors of the output layer.
+        arrays=state["model"]
+        | {f"generator.{name.removeprefix('0.')}": array for name, array in state["generator"].items()},
         tokens=_tokens(state["vocab"], path),
-        special={"pad": "<blank>", "eos": "</s>", "unk": "<unk>", "start": _start(state["vocab"], opt)},
+        special=_SPECIAL | {"start": str(state["vocab"].get(start) or opt.get(start) or "<s>")},
         heads=opt.need("heads"),
         decoder_heads=opt.need("heads"),
         activation=opt.get("pos_ffn_activation_fn", "relu"),
@@ -156,11 +160,6 @@ def _parts(path: Path, content: bytes) -> dict[str, dict[str, Any]]:
     return state
 
 
-def _generator_name(name: str) -> str:
-    """Returns the name of a tensor of the output layer, which version 2 numbers."""
-    return f"generator.{name.removeprefix('0.')}"
-
-
 def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
     for side in ("src", "tgt"):
         if not isinstance(vocab.get(side), list) or not all(isinstance(token, str) for token in vocab[side]):
@@ -168,10 +167,6 @@ def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
     if vocab.get("src_feats"):
         raise UserError(f"{path}: its inputs have features besides words (src_feats)", "it cannot be imported")
     return {side: vocab[side] for side in ("src", "tgt")}
-
-
-def _start(vocab: Mapping[str, Any], opt: Mapping[str, Any]) -> str:
-    return str(vocab.get("decoder_start_token") or opt.get("decoder_start_token") or "<s>")
 
 
 def _dropouts(opt: Mapping[str, Any]) -> dict[str, float]:
@@ -211,7 +206,6 @@ _DEFAULTS = {"mlp_activation_fn": "relu", "layer_norm": "standard", "norm_eps": 
 _HEADS = "heads"
 _EOLE_TABLES = ("src_emb.embeddings.weight", "tgt_emb.embeddings.weight")
 """Names of the tables of inputs and targets; a shared table is stored only once."""
-_SPECIAL = {"pad": "<blank>", "eos": "</s>", "unk": "<unk>"}
 
 
 def read_folder(folder: ModelFolder) -> ForeignModel:
@@ -222,7 +216,8 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     """
     model = folder.config.get("model")
     model = model if isinstance(model, dict) else {}
-    encoder, decoder = ({**_common(model), **(model.get(side) or {})} for side in ("encoder", "decoder"))
+    common = {name: value for name, value in model.items() if name in (*_STACK, *_SAME, _HEADS)}
+    encoder, decoder = (common | (model.get(side) or {}) for side in ("encoder", "decoder"))
     wrong = unknown_values(model.get("embeddings") or {}, _EMBEDDINGS)
     wrong += [text for stack in (encoder, decoder) for text in unknown_values(stack, _STACK)]
     values = {name: [stack.get(name, _DEFAULTS.get(name)) for stack in (encoder, decoder)] for name in _SAME}
@@ -233,6 +228,10 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     vocab, arrays = folder.read_json("vocab.json"), _read_arrays(folder)
     source, target = _EOLE_TABLES
     target = source if model.get("share_embeddings") and target not in arrays else target
+    tokens = {side: vocab.get(side) for side in ("src", "tgt")}
+    for side, found in tokens.items():
+        if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
+            raise UserError(f"{folder.path / 'vocab.json'}: its {side} is no list of tokens", "get it again")
     special = vocab.get("specials") if isinstance(vocab.get("specials"), dict) else {}
     activation = _EOLE_ACTIVATIONS[values["mlp_activation_fn"][0]]
     return ForeignModel(
@@ -240,7 +239,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
         tables=(source, target, target if model.get("share_decoder_embeddings") and OUTPUT not in arrays else OUTPUT),
         origin=str(folder.path),
         arrays=arrays,
-        tokens={side: _eole_tokens(folder, vocab, side) for side in ("src", "tgt")},
+        tokens=tokens,
         special={name: special.get(f"{name}_token") or usual for name, usual in _SPECIAL.items()}
         | {"start": vocab.get("decoder_start_token") or special.get("bos_token") or "<s>"},
         heads=encoder.get(_HEADS, 8),
@@ -252,18 +251,6 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
         settings={},
         alignment=trained_alignment(decoder),
     )
-
-
-def _common(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the whole model, which settings of a stack override."""
-    return {name: value for name, value in model.items() if name in (*_STACK, *_SAME, _HEADS)}
-
-
-def _eole_tokens(folder: ModelFolder, vocab: Mapping[str, Any], side: str) -> list[str]:
-    tokens = vocab.get(side)
-    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise UserError(f"{folder.path / 'vocab.json'}: its {side} is no list of tokens", "get it again")
-    return tokens
 
 
 def _read_arrays(folder: ModelFolder) -> Arrays:

@@ -88,11 +88,8 @@ def _vocabularies(model: ForeignModel) -> tuple[ForeignVocabulary, ForeignVocabu
             "tokens, and two of them",
             "it cannot be imported",
         )
-    target = ForeignVocabulary.of(tokens["tgt"], start, eos, unknown, model.origin)
-    if tokens["src"] == tokens["tgt"]:
-        return target, target
     pad = special["pad"] if special["pad"] in tokens["src"] else None
-    return ForeignVocabulary.of(tokens["src"], pad, eos, unknown, model.origin), target
+    return ForeignVocabulary.pair((tokens["src"], tokens["tgt"]), (pad, start), eos, unknown, model.origin)
 
 
 def _hparams(model: ForeignModel, tensors: Tensors) -> TransformerHParams:

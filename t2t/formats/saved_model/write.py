@@ -53,12 +53,8 @@ class SavedModelExport(Export):
         super().__init__(translator, job)
         settings, self._hparams = translator.settings(job.n_best)
         if translator.model.spec.targets.kind not in (FeatureKind.TOKENS, FeatureKind.LABEL):
-            raise UserError(
-                f"the targets of {translator.problem.name} are {translator.model.spec.targets.kind}",
-                "it serves text and classes",
-                option="format",
-                value="saved_model",
-            )
+            found = f"the targets of {translator.problem.name} are {translator.model.spec.targets.kind}"
+            raise self.refusal(found, "it serves text and classes")
         if translator.model.autoregressive and settings.method == "sample":
             raise UserError(
                 "an export searches, so that it can be held against the run",
@@ -233,15 +229,16 @@ def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Com
 
 
 def _ids(signature: Any, batch: tf.Tensor) -> list[list[ComparedOutput]]:
-    outputs = _call_signature(signature, batch, {"ids", "lengths", "scores", "log_probs"})
-    return [list(_id_answers(outputs, row)) for row in range(len(outputs["ids"]))]
-
-
-def _id_answers(outputs: Outputs, row: int) -> Iterator[ComparedOutput]:
-    for k, length in enumerate(outputs["lengths"][row]):
-        if length:
-            ids = tuple(outputs["ids"][row, k, :length].tolist())
-            yield ComparedOutput(ids, float(outputs["scores"][row, k]), log_prob=float(outputs["log_probs"][row, k]))
+    names = ("ids", "lengths", "scores", "log_probs")
+    outputs = _call_signature(signature, batch, set(names))
+    return [
+        [
+            ComparedOutput(tuple(ids[:length].tolist()), float(score), log_prob=float(log_prob))
+            for ids, length, score, log_prob in zip(*row, strict=True)
+            if length
+        ]
+        for row in zip(*(outputs[name] for name in names), strict=True)
+    ]
 
 
 def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:

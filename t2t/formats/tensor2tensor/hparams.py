@@ -11,7 +11,7 @@ from typing import Any
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.formats.importer import unknown_values
-from t2t.hparams.recipes import noam_rate
+from t2t.hparams.base import noam_rate
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
@@ -24,7 +24,13 @@ _SAME = (
 """Fields with the same name and meaning in both."""
 
 _UNDERSTOOD = {
-    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "self_attention_type": (
+        "dot_product",
+        "dot_product_relative",
+        "dot_product_relative_v2",
+        "dot_product_unmasked_relative_v2",
+    ),
+    "add_relative_to_values": (False,),
     "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "norm_type": ("layer",),
     "multiply_embedding_mode": ("sqrt_depth",),
@@ -42,6 +48,7 @@ _UNDERSTOOD = {
 
 _NEUTRAL = {
     "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "scheduled_sampling_prob": 0.0,
+    "heads_share_relative_embedding": False,
 }  # fmt: skip
 """Training settings without a counterpart, with the value that has no effect."""
 
@@ -74,29 +81,18 @@ def translate(
         UserError: a field is missing, or the network differs from the Transformer here.
     """
     try:
-        return _translate(values, attention_bias)
+        _check_network(values)
+        changes = {name: values[name] for name in _SAME if name in values}
+        changes |= _network(values) | {"attention_bias": attention_bias}
+        training, warnings = _training(values)
+        hparams = transformer_base().replace(**{**changes, **training})
+        hparams.replace().freeze()
     except UserError as error:
         raise UserError(f"{what}: {error}") from error
-
-
-def _translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
-    _check_network(values)
-    changes = {name: values[name] for name in _SAME if name in values}
-    changes |= _network(values) | {"attention_bias": attention_bias}
-    training, warnings = _training(values)
-    hparams = transformer_base().replace(**{**changes, **training})
-    hparams.replace().freeze()
     return hparams, tuple(warnings)
 
 
 def _check_network(values: Mapping[str, Any]) -> None:
-    if str(kind := values.get("self_attention_type")).endswith("relative_v2"):
-        raise UserError(
-            f"self_attention_type={kind!r}: its heads have a table of positions each, without values, and nothing "
-            "beyond max_relative_position; positions=relative here is dot_product_relative, so the weights cannot be "
-            "imported",
-            "train it here with that",
-        )
     if missing := [name for name in _NEEDED if name not in values]:
         raise UserError(f"it lacks {', '.join(missing)}", "it is not of a Transformer of Tensor2Tensor")
     if wrong := unknown_values(values, _UNDERSTOOD):
@@ -121,16 +117,22 @@ def _network(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hparams of positions, added to embeddings or in self-attention."""
-    added = values.get("pos", "timing")
-    if values.get("self_attention_type") != "dot_product_relative":
-        return {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
+    added, kind = values.get("pos", "timing"), str(values.get("self_attention_type"))
+    distance = values.get("max_relative_position", 0)
+    if kind != "dot_product_relative":
+        own = {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
+        if not kind.endswith("relative_v2"):
+            return own
+        if not distance:
+            raise UserError(f"self_attention_type={kind!r} with max_relative_position=0", "give a distance above 0")
+        return own | {"relative_keys": distance}
     if added == "timing":
         raise UserError(
             "self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one kind of "
             "positions",
             "relative ones can be imported with pos='none' or null",
         )
-    return {"positions": "relative", "max_relative_position": values.get("max_relative_position", 0)}
+    return {"positions": "relative", "max_relative_position": distance}
 
 
 def _norm_position(values: Mapping[str, Any]) -> str:

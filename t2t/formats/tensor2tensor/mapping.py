@@ -13,6 +13,8 @@ Versions between these two mix both spellings:
         transformer/body/encoder/layer_0/ffn/conv1/kernel                                       (D, F)
         transformer/body/encoder/layer_0/self_attention/multihead_attention/
             dot_product_attention_relative/relative_positions_keys/embeddings                   (2k+1, K/H)
+            dot_product_self_attention_relative_v2/key_relative_embeddings                      (H, k, K/H)
+            dot_product_unmasked_self_attention_relative_v2/key_relative_embeddings             (H, 2k-1, K/H)
     both
         symbol_modality_<V>_<D>/shared/weights_<shard>                             rows of the embedding table
         body/target_space_embedding/kernel                                         (32, D)
@@ -24,6 +26,8 @@ relative position.
 import re
 from dataclasses import dataclass
 
+RELATIVE_KEYS = "relative_keys/vectors"
+"""End of the path of vectors that each head has; Tensor2Tensor's heads may share them."""
 TARGET_SPACE = "target_space"
 """Path of the target space vector, one row of Tensor2Tensor's table."""
 
@@ -42,6 +46,9 @@ _ATTENTION = re.compile(
 )
 _RELATIVE = re.compile(
     r"self_attention/multihead_attention/dot_product_attention_relative/relative_positions_(keys|values)/embeddings"
+)
+_RELATIVE_KEYS = re.compile(
+    r"self_attention/multihead_attention/dot_product_(?:unmasked_)?self_attention_relative_v2/key_relative_embeddings"
 )
 _FEED_FORWARD = re.compile(r"(?:ffn/)?(?:conv_hidden_relu/)?conv([12])(?:_single)?/(kernel|bias)")
 _NORM = re.compile(
@@ -95,6 +102,8 @@ def _paths_in_layer(stack: str, name: str) -> tuple[str, ...]:
         return tuple(f"{which}/project/{_PROJECTIONS[letter]}_{kind}" for letter in letters)
     if found := _RELATIVE.fullmatch(name):
         return (f"self_attention/relative_positions/{found[1]}",)
+    if _RELATIVE_KEYS.fullmatch(name):
+        return (f"self_attention/{RELATIVE_KEYS}",)
     if found := _FEED_FORWARD.fullmatch(name):
         return (f"ffn/{'inner' if found[1] == '1' else 'outer'}/{found[2]}",)
     if found := _NORM.fullmatch(name):

@@ -11,8 +11,9 @@ from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.formats.importer import ForeignRun, ImportRequest
 from t2t.formats.tensor2tensor.hparams import read_hparams, translate
-from t2t.formats.tensor2tensor.mapping import TARGET_SPACE, Place, network_name, parse_name
+from t2t.formats.tensor2tensor.mapping import RELATIVE_KEYS, TARGET_SPACE, Place, network_name, parse_name
 from t2t.formats.tensorflow_checkpoint import find_checkpoint, read_variables
+from t2t.hparams.transformer import TransformerHParams
 from t2t.problems.vocabularies import text_names
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -40,12 +41,15 @@ def read(request: ImportRequest) -> ForeignRun:
     if space is None:
         space = next((number for pattern, number in _TARGET_SPACES if re.search(pattern, problem.name)), 0)
     variables = read_variables(find_checkpoint(request.model_dir, request.step, "model.ckpt"))
-    hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
+    names = filter(None, map(network_name, variables))
+    has_bias = any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
+    hparams, warnings = translate(values, attention_bias=has_bias)
+    _check_masks(values, variables)
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
     return ForeignRun(
         problem=problem,
         hparams=hparams,
-        **convert(variables, hparams.key_channels, hparams.value_channels, space),
+        **convert(variables, hparams, space),
         origin=f"the checkpoint in {request.model_dir}",
         settings=f"its hparams.json and {request.vocab_file}",
         notes=(f"target space {space}",),
@@ -53,9 +57,14 @@ def read(request: ImportRequest) -> ForeignRun:
     )
 
 
-def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:
-    names = filter(None, map(network_name, variables))
-    return any(re.search(r"attention/.*(?:_transform|/[qkv])(?:_single)?/bias$", name) for name in names)
+def _check_masks(values: Mapping[str, Any], variables: Mapping[str, np.ndarray]) -> None:
+    """Raises UserError for an encoder whose attention is only defined for keys up to the query."""
+    kind = values.get("self_attention_type")
+    if kind == "dot_product_relative_v2" and any("body/encoder/" in name for name in variables):
+        raise UserError(
+            f"self_attention_type={kind!r} in an encoder: what it computed there depended on the padding of batches",
+            "only decoders of that attention, and dot_product_unmasked_relative_v2, can be imported",
+        )
 
 
 _SLOT = re.compile(r"(.+)/([A-Za-z][\w-]*)")
@@ -63,17 +72,15 @@ _ADAM = {"Adam": "momentum", "Adam_1": "velocity"}
 _COUNTERS = re.compile(r"global_step|(?:losses_avg|train_stats)/.+|(?:.+/)?beta[12]_power")
 
 
-def convert(
-    variables: Mapping[str, np.ndarray], key_channels: int, value_channels: int, target_space_id: int
-) -> dict[str, Any]:
+def convert(variables: Mapping[str, np.ndarray], hparams: TransformerHParams, target_space_id: int) -> dict[str, Any]:
     """Sorts the variables of a checkpoint into weights, moments of Adam, and counters, as fields of a `ForeignRun`.
 
-    Channels are over all heads; `target_space_id` is the problem's row of the target space table.
+    `target_space_id` is the problem's row of the target space table.
 
     Raises:
         UserError: unknown variables, all of which are named, or missing shards of a table.
     """
-    rename = functools.partial(_rename_variables, key_channels, value_channels, target_space_id)
+    rename = functools.partial(_rename_variables, hparams, target_space_id)
     network: Arrays = {}
     slots: dict[str, Arrays] = {}
     counters, unknown = [], []
@@ -105,9 +112,7 @@ def convert(
     }
 
 
-def _rename_variables(
-    key_channels: int, value_channels: int, target_space_id: int, variables: Mapping[str, np.ndarray]
-) -> Arrays:
+def _rename_variables(hparams: TransformerHParams, target_space_id: int, variables: Mapping[str, np.ndarray]) -> Arrays:
     """Returns the arrays by our paths."""
     arrays: Arrays = {}
     tables: dict[str, dict[int, np.ndarray]] = {}
@@ -119,19 +124,27 @@ def _rename_variables(
             tables.setdefault(place.paths[0], {})[place.shard] = array
             sizes.add(place.vocab_size)
         elif place.paths == (TARGET_SPACE,):
-            arrays[TARGET_SPACE] = _row(array, target_space_id)
+            if not 0 <= target_space_id < len(array):
+                raise UserError(
+                    f"the checkpoint's table has rows 0 to {len(array) - 1}",
+                    "name one",
+                    option="target_space_id",
+                    value=target_space_id,
+                )
+            arrays[TARGET_SPACE] = array[target_space_id]
+        elif place.paths[0].endswith(RELATIVE_KEYS):
+            arrays[place.paths[0]] = _of_each_head(array, place.paths[0].startswith("decoder"), hparams)
         else:
-            arrays |= zip(place.paths, _unpacked(name, array, place, key_channels, value_channels), strict=True)
+            parts = _unpacked(name, array, place, hparams.key_channels, hparams.value_channels)
+            arrays |= zip(place.paths, parts, strict=True)
     _check_tables({path: sorted(shards) for path, shards in tables.items()}, sizes)
     return arrays | {path: np.concatenate([rows for _, rows in sorted(of.items())]) for path, of in tables.items()}
 
 
-def _row(table: np.ndarray, number: int) -> np.ndarray:
-    if not 0 <= number < len(table):
-        raise UserError(
-            f"the checkpoint's table has rows 0 to {len(table) - 1}", "name one", option="target_space_id", value=number
-        )
-    return table[number]
+def _of_each_head(vectors: np.ndarray, causal: bool, hparams: TransformerHParams) -> np.ndarray:
+    """Returns vectors of distances, (H, R, K/H), for each head; a decoder never reads those of keys after the query."""
+    vectors = vectors if vectors.ndim > 2 else np.repeat(vectors[None], hparams.num_heads, axis=0)
+    return vectors[:, : hparams.relative_keys] if causal else vectors
 
 
 def _unpacked(name: str, array: np.ndarray, place: Place, key_channels: int, value_channels: int) -> list[np.ndarray]:

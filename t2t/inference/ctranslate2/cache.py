@@ -3,6 +3,8 @@
 In each, next to the folder of a conversion, are two files: what the model itself answers to a few inputs, and how the
 conversion compares with that. Names hold no paths of runs: in the user's cache, a conversion is found by what it was
 made from, wherever the run is.
+
+Legend: R inputs.
 """
 
 import contextlib
@@ -23,7 +25,6 @@ from t2t.errors import UserError
 from t2t.files.atomic import LockedError, made_folder, new_folder, sha256_of
 from t2t.files.paths import cache_folder, is_in_zoo
 from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
-from t2t.inference.fallback import Agreement, Reference
 
 log = logging.getLogger("t2t")
 
@@ -38,6 +39,67 @@ _FINGERPRINT = "fingerprint"
 """Entry of the files of trials and references: what they belong to."""
 UNUSED_S = 90 * 24 * 3600
 """Seconds after which a conversion in the user's cache that was not used is removed."""
+
+
+# === What is kept besides the conversion: what the model answers, and how the conversion agrees ===
+
+Ids = list[list[int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How the answers of two engines compare."""
+
+    rows: int
+    identical: int
+    """Inputs with the same output, id by id; of given outputs, all."""
+    near_ties: int
+    """Inputs with another output that is better, or worse by at most `t2t.inference.fallback.NEAR_TIE`."""
+    difference: float
+    """Of log-probabilities of the same output, in nats per token: the largest of all outputs; of given outputs, the
+    square root of the mean square over all tokens."""
+
+    def __str__(self) -> str:
+        ties = f" and {self.near_ties} as good" if self.near_ties else ""
+        return (
+            f"{self.identical} of {self.rows} outputs are equal{ties}, log-probabilities differ by "
+            f"{self.difference:.1g} nats a token"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """The model's best output for each input: its ids, score and log-probability, R of each."""
+
+    ids: Ids
+    scores: list[float]
+    log_probs: list[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """Inputs, as the model reads them, and given outputs."""
+
+    search_rows: Ids
+    score_rows: Ids
+    targets: Ids
+    """As many as `score_rows`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What a model answers."""
+
+    longest_sequence: int | None
+    """See `t2t.models.base.SequenceModel.longest_sequence`."""
+    questions: Questions
+    log_probs: list[list[float]]
+    """Of each token of each of `targets`."""
+    searches: dict[str, Answers] = dataclasses.field(default_factory=dict)
+    """By kind of search, see `t2t.inference.fallback.kind_of_search`."""
+
+
+# === The cache ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +161,15 @@ class ConversionCache:
         import ctranslate2
 
         versions = f"{fingerprint} {t2t.__version__} {ctranslate2.__version__}"
-        self._fingerprint, self._model_fingerprint = map(_digest, (versions, fingerprint))
+        digests = (hashlib.sha256(text.encode()).hexdigest() for text in (versions, fingerprint))
+        self._fingerprint, self._model_fingerprint = digests
         self._run, self._checkpoint = run, checkpoint
         self._name = f"{checkpoint}-{self._fingerprint[:12]}"
         self._model_name = f"{checkpoint}-{self._model_fingerprint[:12]}"  # the same for all versions of CTranslate2
         own = cache_folder()
         beside = _Home(run, run / FOLDER / problem, True, is_written=not is_in_zoo(run))
         self._homes = beside, _Home(own, own / "ctranslate2" / problem, False)
+        self._written_homes = [home for home in self._homes if home.is_written]
         self._home = beside
 
     @functools.cached_property
@@ -173,7 +237,7 @@ class ConversionCache:
 
     def _make(self, model: ConvertedModel, write: Callable[[Path], None]) -> bool:
         """Stores a conversion in the first place that can be written; returns whether there is one."""
-        for home in filter(_is_written, self._homes):
+        for home in self._written_homes:
             try:
                 with new_folder(home.folder / self._name) as folder:
                     write(folder)
@@ -232,7 +296,7 @@ class ConversionCache:
 
     def _write(self, name: str, fingerprint: str, content: dict[str, Any]) -> None:
         """Writes a file next to the conversion in use, or where that is read-only, into the user's cache."""
-        for home in sorted(filter(_is_written, self._homes), key=lambda home: home is not self._home):
+        for home in sorted(self._written_homes, key=lambda home: home is not self._home):
             with contextlib.suppress(OSError), made_folder(home.folder):
                 write_sealed(home.folder / name, {_FINGERPRINT: fingerprint, **content})
                 return
@@ -251,14 +315,6 @@ class ConversionCache:
                     is_outdated = is_gone or checkpoint == self._checkpoint
                 if is_outdated:
                     _remove(path)
-
-
-def _is_written(home: _Home) -> bool:
-    return home.is_written
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _remove(path: Path) -> None:

@@ -7,15 +7,14 @@ Legend: D width, E width of a layer's output, L positions, V vocabulary.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference.ctranslate2.names import LINEAR, NORM, stack_modules
 from t2t.inference.rows import NOT_FINITE, Row
 from t2t.layers.sinusoids import sinusoids
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
@@ -91,6 +90,8 @@ def complaints(hparams: TransformerHParams) -> list[str]:
         found.append("positions=words: it adds the vectors of a table, by position")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
+    if hparams.relative_keys:
+        found.append(f"relative_keys={hparams.relative_keys}: its vectors of distances are those of positions=relative")
     keys, values = hparams.key_channels, hparams.value_channels
     if keys != values:
         found.append(f"attention_key_channels={keys}, attention_value_channels={values}: its heads have one size")
@@ -117,7 +118,7 @@ def write_weights(
         tokens: of the vocabularies.
         longest: L, number of positions of inputs and outputs; ignored for learned positions.
         weights_in: float32, or the type that CTranslate2 is to quantize the weights to.
-        alignment: see `build_spec`.
+        alignment: index of the layer whose attention CTranslate2 returns, and how many of its first heads; 0 for all.
 
     Raises:
         UserError: the weights hold NaN or infinity.
@@ -125,8 +126,7 @@ def write_weights(
     weights = {path: np.asarray(weight, np.float32) for path, weight in weights.items()}
     if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
         raise UserError(NOT_FINITE)
-    positions = _positions(hparams, weights, longest)
-    spec = build_spec(hparams, weights, positions, tokens.source, tokens.target, tokens.adds_end, alignment)
+    spec = build_spec(hparams, weights, _positions(hparams, weights, longest), tokens, alignment)
     spec.validate()
     spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
     spec.save(str(folder))
@@ -153,30 +153,18 @@ def build_spec(
     hparams: TransformerHParams,
     weights: Mapping[str, np.ndarray],
     positions_LD: tuple[np.ndarray, np.ndarray],
-    source_tokens: Sequence[str],
-    target_tokens: Sequence[str],
-    adds_end: bool = True,
+    tokens: TokenLists,
     alignment: tuple[int, int] = (-1, 1),
 ) -> Any:
-    """Returns a `ctranslate2.specs.TransformerSpec` with the weights, for hparams without `complaints`.
-
-    Args:
-        hparams: of the model.
-        weights: by variable path, without the model's name.
-        positions_LD: position vectors of inputs and of outputs, (L, D) float32 each; zeros for relative or rotary ones.
-        source_tokens: V unique strings, by id.
-        target_tokens: V unique strings, by id.
-        adds_end: whether CTranslate2 appends end of sequence to inputs.
-        alignment: index of the layer whose attention CTranslate2 returns, and how many of its first heads; 0 for all.
-    """
+    """Returns a `ctranslate2.specs.TransformerSpec` with the weights; `positions_LD` are of inputs and of outputs."""
     spec = _empty_spec(hparams)
     spec.decoder.alignment_layer, spec.decoder.alignment_heads = map(np.int16, alignment)
-    spec.register_source_vocabulary(list(source_tokens))
-    spec.register_target_vocabulary(list(target_tokens))
-    spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
+    spec.register_source_vocabulary(list(tokens.source))
+    spec.register_target_vocabulary(list(tokens.target))
+    spec.config.bos_token = spec.config.eos_token = tokens.target[EOS_ID]
     start = hparams.target_start_id if hparams.target_start == "id" else PAD_ID
-    spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[start]
-    spec.config.add_source_eos = adds_end
+    spec.config.unk_token, spec.config.decoder_start_token = tokens.target[UNK_ID], tokens.target[start]
+    spec.config.add_source_eos = tokens.adds_end
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
     _fill_modalities(spec, weights, positions_LD)
     spec.decoder.start_from_zero_embedding = hparams.target_start == "zero"
@@ -185,7 +173,10 @@ def build_spec(
         if kind == LINEAR:
             _fill(_find(spec, name), weights, paths)
         elif kind == NORM:
-            _fill_norm(_find(spec, name), weights, *paths)
+            norm, (path,) = _find(spec, name), paths
+            norm.gamma = weights[f"{path}/gamma"]
+            if f"{path}/beta" in weights:
+                norm.beta = weights[f"{path}/beta"]
         else:  # one that layers share is stored once
             setattr(_find(spec, parents), last, weights[paths[0]])
     if hparams.positions == "relative_bias":
@@ -256,12 +247,6 @@ def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str
     linear.bias = np.concatenate(biases)
 
 
-def _fill_norm(norm: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
-    norm.gamma = weights[f"{name}/gamma"]
-    if f"{name}/beta" in weights:
-        norm.beta = weights[f"{name}/beta"]
-
-
 def model_complaints(model: "SequenceModel") -> list[str]:
     """Returns why CTranslate2 does not support a model; an empty list if it does."""
     return modality_complaints(model) or complaints(model.hparams)
@@ -270,10 +255,11 @@ def model_complaints(model: "SequenceModel") -> list[str]:
 def modality_complaints(model: "SequenceModel") -> list[str]:
     """Returns why a model is no standard Transformer from tokens to tokens; an empty list if it is one."""
     from t2t.layers.modalities.base import TokenEmbedding, TokenSoftmax
-    from t2t.models.transformer import Decoder, Transformer
+    from t2t.models.transformer import Decoder, DecoderLayer, Transformer
 
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
+    is_plain = is_plain and all(type(layer) is DecoderLayer for layer in model.decoder.layers_)
     if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
         what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
         return [f"{what}; a Transformer from tokens to tokens is wanted"]
@@ -304,3 +290,55 @@ def _embedding_tables(model: "Transformer") -> dict[str, np.ndarray]:
     }
     tables |= {} if model.top.bias is None else {"output_embedding/bias": model.top.bias}
     return {path: np.asarray(table) for path, table in tables.items()}
+
+
+# === Names of the modules of both stacks, for reading and for writing ===
+
+
+LINEAR, NORM, TABLE = "linear", "norm", "table"
+
+
+class Module(NamedTuple):
+    """A module of CTranslate2 and the weights that it has here."""
+
+    theirs: str
+    """Path in a specification and in `model.bin`, such as `decoder/layer_0/attention/linear_1`."""
+    ours: tuple[str, ...]
+    """Prefixes of the maps that a linear layer stacks; or the path of a norm or a table."""
+    kind: str
+
+
+def stack_modules(hparams: TransformerHParams) -> Iterator[Module]:
+    """Yields the modules of both stacks; the layers of a stack share a table of relative biases."""
+    for side, layers in (("encoder", hparams.encoder_layers), ("decoder", hparams.decoder_layers)):
+        for number in range(layers):
+            yield from _layer_modules(hparams, side, f"{side}/layer_{number}")
+        if hparams.norm_position == "pre":
+            yield Module(f"{side}/layer_norm", (f"{side}/final_norm",), NORM)
+        if getattr(hparams, "embedding_norm", False):
+            positions = "source_positions" if side == "encoder" else "target_positions"
+            yield Module(f"{side}/layernorm_embedding", (f"{positions}/norm",), NORM)
+
+
+def _layer_modules(hparams: TransformerHParams, side: str, layer: str) -> Iterator[Module]:
+    stacked: dict[str, list[tuple[str, ...]]] = {
+        "self_attention": [("query", "key", "value")],
+        "encdec_attention": [("query",), ("key", "value")],
+    }
+    attentions = {"self_attention": "self_attention"} | ({"attention": "encdec_attention"} if side == "decoder" else {})
+    for theirs, ours in attentions.items():
+        path = f"{layer}/{ours}"
+        maps = [tuple(f"{path}/project/{part}_" for part in parts) for parts in stacked[ours]]
+        for number, prefixes in enumerate([*maps, (f"{path}/output/",)]):
+            yield Module(f"{layer}/{theirs}/linear_{number}", prefixes, LINEAR)
+        yield Module(f"{layer}/{theirs}/layer_norm", (f"{path}_residual/norm",), NORM)
+    own = f"{layer}/self_attention"
+    if hparams.positions == "relative":
+        for kind in ("keys", "values"):
+            yield Module(f"{own}/relative_position_{kind}", (f"{own}/relative_positions/{kind}",), TABLE)
+    if hparams.positions == "relative_bias":
+        yield Module(f"{own}/relative_attention_bias", (f"{side}/relative_bias/table",), TABLE)
+    gate = {"linear_0_noact": "linear"} if hparams.gated_feed_forward else {}
+    for theirs, ours in {"linear_0": "inner", "linear_1": "outer", **gate}.items():
+        yield Module(f"{layer}/ffn/{theirs}", (f"{layer}/ffn/{ours}/",), LINEAR)
+    yield Module(f"{layer}/ffn/layer_norm", (f"{layer}/ffn_residual/norm",), NORM)

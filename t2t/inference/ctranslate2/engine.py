@@ -19,8 +19,7 @@ from t2t.errors import UserError
 from t2t.files.processor import available_cores, instruction_sets
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.conversion import TokenLists
-from t2t.inference.engine import COMPUTE_TYPES, BatchHypotheses, DecodeRequest
-from t2t.inference.fallback import PartialEngine
+from t2t.inference.engine import COMPUTE_TYPES, BatchHypotheses, DecodeRequest, Engine
 from t2t.inference.rows import Row
 from t2t.search.result import NO_HYPOTHESIS, PENALTIES, SearchResult
 from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
@@ -38,7 +37,7 @@ _Found = tuple[list[str], float]
 """Tokens of a hypothesis and its log-probability; NaN if it is not requested."""
 
 
-class CTranslate2Engine(PartialEngine):
+class CTranslate2Engine(Engine):
     """Decodes with CTranslate2, by greedy or beam search.
 
     Args:

@@ -156,7 +156,9 @@ class _Sides(NamedTuple):
         if not given:
             return
         is_constrained = translator.constrains_outputs(job.n_best, **job.changes)
-        for number, line in zip(given[0].lines, _inputs(job), strict=False):
+        # The lines of a stream can be read only once.
+        lines = itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job)[1](Counter())
+        for number, line in zip(given[0].lines, lines, strict=False):
             (terms,), begins = self.terms(number, 1) or [None], self.prefixes and self.prefixes.of_lines(number, 1)
             if line is not None and translator.is_blank(line):
                 continue
@@ -177,11 +179,6 @@ def _errors_named(*names: str) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{', '.join(names)}: {error}") from None
-
-
-def _inputs(job: Job) -> Iterator[str | None]:
-    """Returns the lines of a job; None for those of a stream, which can be read only once."""
-    return itertools.repeat(None) if LineSource(job.source).is_stream else lines_of(job)[1](Counter())
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

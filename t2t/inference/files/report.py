@@ -31,6 +31,11 @@ class LineCount:
         return f"{_format_count(self.count, 'line')} (number {numbers})"
 
 
+_NUMBERS = ("tokens", "replaced", "repaired_outputs", "files")
+_COUNTS_OF_LINES = ("cut", "cut_outputs", "unscored")
+"""Fields of a report that an output's notes have, and that parts of an output add up."""
+
+
 @dataclasses.dataclass
 class Report:
     """Counts of one job; except `done` and `seconds`, they include earlier attempts that were resumed."""
@@ -66,10 +71,8 @@ class Report:
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt and a merge must know."""
-        names = ("verb", "source", "lines", "tokens", "replaced", "repaired_outputs", "files")
-        counted = {name: getattr(self, name) for name in names}
-        lines = {name: getattr(self, name) for name in ("cut", "cut_outputs", "unscored")}
-        noted = {name: dataclasses.asdict(count) for name, count in lines.items()}
+        counted = {name: getattr(self, name) for name in ("verb", "source", "lines", *_NUMBERS)}
+        noted = {name: dataclasses.asdict(getattr(self, name)) for name in _COUNTS_OF_LINES}
         return {**counted, **noted, "repaired": dict(self.repaired)}
 
     @classmethod
@@ -82,21 +85,18 @@ class Report:
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Continues from the `notes` of an earlier attempt, whose lines are read again and so counted as repaired."""
-        self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
-        self.cut_outputs = LineCount(**notes.get("cut_outputs", {}))  # earlier versions did not count them
-        self.replaced, self.repaired_outputs = notes["replaced"], notes["repaired_outputs"]
-        self.tokens = self.earlier_tokens = notes["tokens"]
-        self.files = notes.get("files", 0)  # earlier versions read texts alone
+        for name in _NUMBERS:  # earlier versions read texts alone, and did not count cut outputs
+            setattr(self, name, notes.get(name, 0))
+        for name in _COUNTS_OF_LINES:
+            setattr(self, name, LineCount(**notes.get(name, {})))
+        self.earlier_tokens = self.tokens
 
     def add(self, other: "Report") -> None:
         """Adds the counts of lines that come after those of this report."""
-        self.cut.add(other.cut)
-        self.cut_outputs.add(other.cut_outputs)
-        self.unscored.add(other.unscored)
-        self.tokens += other.tokens
-        self.replaced += other.replaced
-        self.repaired_outputs += other.repaired_outputs
-        self.files += other.files
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in _COUNTS_OF_LINES:
+            getattr(self, name).add(getattr(other, name))
         self.repaired += other.repaired
 
     def speed(self) -> str:

@@ -37,11 +37,6 @@ Marks = Callable[[Iterable[str]], int]
 """`marks(lines)` returns a number that changes with the files that lines name, see `t2t.inference.files.decoding`."""
 
 
-def _no_marks(lines: Iterable[str]) -> int:
-    """Lines that are texts name no files."""
-    return 0
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileJob:
     """What to read and where to write."""
@@ -86,7 +81,7 @@ def answer_lines(
     answer: Answer,
     made_by: Callable[[], Any],
     report: Report,
-    marks: Marks = _no_marks,
+    marks: Marks = lambda lines: 0,  # of lines that are texts
     check_end: Callable[[int], None] = lambda count: None,
 ) -> Report:
     """Answers each line of a file, or of a shard of it; resumes an interrupted attempt at the same job.
@@ -110,7 +105,10 @@ def answer_lines(
         report.source, total = index.sha256, len(job.shard.lines(index.lines, job.window))
     elif not source.is_stream:
         report.source, total = source.scan()
-    fingerprint = _fingerprint(report.source, job.window, made_by()) if report.source else None
+    fingerprint = None
+    if report.source:  # all shards of a file have the same
+        content = json.dumps([report.source, job.window, made_by()], sort_keys=True)
+        fingerprint = hashlib.sha256(content.encode()).hexdigest()
     output: PartialFile | StreamOutput
     if index and job.shard:
         output = part_of(job.target, job.shard, fingerprint, _unchanged(read, marks))
@@ -172,9 +170,3 @@ def _write_answers(
 def _unchanged(read: Read, marks: Marks) -> IsValid:
     """Returns what tells whether the files of the lines of an earlier attempt are the same; `read` yields all lines."""
     return lambda count, notes: notes.get("files", 0) == marks(itertools.islice(read(Counter()), count))
-
-
-def _fingerprint(sha256: str, window: int, made_by: Any) -> str:
-    """Returns a digest of everything that determines the output of a whole file; all its shards have the same."""
-    content = json.dumps([sha256, window, made_by], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()

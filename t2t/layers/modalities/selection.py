@@ -38,6 +38,12 @@ class Modalities(NamedTuple):
     command: "Command | None" = None
     """Vector that identifies the problem to the body."""
 
+    def build(self) -> None:
+        """Creates the weights of all; a shared modality is built once."""
+        for layer in (self.target, self.source, self.top, self.command):
+            if layer is not None and not layer.built:
+                layer.build()
+
 
 class Command(keras.layers.Layer):
     """A problem's vector, with which decoding starts: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4."""
@@ -61,14 +67,7 @@ class ProblemModalities(keras.layers.Layer):
 
     def build(self, input_shape=None):
         """Creates their weights."""
-        build_weights(self.modalities)
-
-
-def build_weights(modalities: Modalities) -> None:
-    """Creates the weights of all modalities; a shared one is built once."""
-    for layer in (modalities.target, modalities.source, modalities.top, modalities.command):
-        if layer is not None and not layer.built:
-            layer.build()
+        self.modalities.build()
 
 
 def build_modalities(

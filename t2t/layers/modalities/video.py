@@ -14,9 +14,37 @@ from t2t.errors import UserError
 from t2t.layers.image_blocks import MiddleBlock
 from t2t.layers.modalities.base import Bottom, input_keep
 from t2t.layers.modalities.image import standardised
-from t2t.layers.positions import ClipPositions
+from t2t.layers.positions import Positions, sinusoids_at
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
+
+
+class ClipPositions(Positions):
+    """Adds sinusoids of the time to half of the channels of a tubelet, and of its row and column to a quarter each.
+
+    Times are in frames, rows and columns in pixels.
+
+    Args:
+        width: D, a multiple of 8.
+        grid: rows and columns of tubelets that share frames.
+        steps: distance of neighbouring tubelets, in frames and in pixels.
+        layout: see `sinusoids`.
+    """
+
+    def __init__(
+        self, width: int, grid: tuple[int, int], steps: tuple[int, int], layout: str = "interleaved", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.width, self.grid, self.steps, self.layout = width, grid, steps, layout
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D) float32; positions run along columns, then rows, then times."""
+        (rows, columns), (frames, pixels) = self.grid, self.steps
+        times_T = position_T // (rows * columns) * frames
+        places = (position_T // columns % rows * pixels, position_T % columns * pixels)
+        waves = [sinusoids_at(times_T, self.width // 2, self.layout)]
+        waves += [sinusoids_at(place_T, self.width // 4, self.layout) for place_T in places]
+        return ops.concatenate(waves, axis=-1)
 
 
 @register_modality

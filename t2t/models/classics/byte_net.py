@@ -11,10 +11,9 @@ inner width, N rows decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, adam_rate, for_copying, for_multi30k
 from t2t.hparams.field import UsedWhen, param, redeclared, training_fraction
 from t2t.hparams.lstm import DirectedHParams, for_recurrent
-from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -238,8 +237,7 @@ from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_decoder import CachedRecurrence
 from t2t.layers.residual import CompositeLayer, build_all
 from t2t.layers.tensors import Features
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -259,7 +257,7 @@ class NormedConvolution(CompositeLayer):
         return self.convolution(ops.relu(self.norm(x)), keep_BT, cache=cache)
 
 
-class MultiplicativeUnit(keras.layers.Layer):
+class MultiplicativeUnit(CompositeLayer):
     """MU(h) = g_1 * tanh(g_2 * h + g_3 * u) (Kalchbrenner et al. 2016, *Video Pixel Networks*, section 4.1).
 
     The gates g_i = sigmoid(LN(W_i h)) and the update u = tanh(LN(W_4 h)) read windows of h. h and the output have I
@@ -272,12 +270,6 @@ class MultiplicativeUnit(keras.layers.Layer):
         self.convolution = Convolution(4 * channels, kernel_size, dtype=policy, name="convolution", **window)
         self.channels, self.reach = channels, self.convolution.reach
         self.norms = [LayerNorm(dtype=policy, name=f"norm_{i}") for i in range(4)]
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, I)."""
-        self.convolution.build(input_shape)
-        for norm in self.norms:
-            norm.build((*input_shape[:-1], self.channels))
 
     def call(self, h, keep_BT=None, cache: StepCache | None = None):
         """Returns (B, T, I), or with a cache (N, I); windows read zeros where `keep_BT` (B, T) bool is False."""

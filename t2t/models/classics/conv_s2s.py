@@ -9,9 +9,8 @@ layer, N rows decoded together, N = B * Q.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -129,14 +128,13 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
+from t2t.layers.masks import float32_product, probabilities
 from t2t.layers.mode import custom_gradient
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_decoder import Memory
 from t2t.layers.residual import build_all
-from t2t.layers.scores import float32_product, probabilities
 from t2t.layers.tensors import Features
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
@@ -281,12 +279,6 @@ class ConvS2s(EncoderDecoder):
         self.source_dropout = Dropout(hparams.dropout, dtype=policy, name="source_dropout")
         self.target_dropout = Dropout(hparams.dropout, dtype=policy, name="target_dropout")
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        sides = (self.source_positions, self.target_positions, self.source_dropout, self.target_dropout)
-        build_all((*sides, self.encoder, self.decoder), (None, None, self.hparams.hidden_size))
 
     @property
     def longest_sequence(self) -> int:

@@ -13,9 +13,9 @@ Legend: B batch, S source length, D width, N rows, G gate inputs of a cell, C an
 
 from dataclasses import dataclass
 
+from t2t.hparams.base import for_copying, for_multi30k
 from t2t.hparams.field import param
 from t2t.hparams.lstm import RecurrentHParams, for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 

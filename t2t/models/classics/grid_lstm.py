@@ -17,10 +17,9 @@ number of channels.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, for_copying, for_multi30k
 from t2t.hparams.field import training_fraction
 from t2t.hparams.lstm import for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -67,7 +66,6 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.residual import build_all
 from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
@@ -248,12 +246,6 @@ class GridLstm(SequenceModel):
         self.target_dropout = Dropout(rate, dtype=policy, name="target_dropout")
         self.dropouts = [Dropout(rate, dtype=policy, name=f"dropout_{i}") for i in range(hparams.num_hidden_layers)]
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        maps, drops = (self.source_map, self.target_map), (self.source_dropout, self.target_dropout)
-        build_all((*maps, *drops, *self.grids, *self.dropouts), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None) -> GridSource:
         """Returns the source's words for the first grid, and their mask."""

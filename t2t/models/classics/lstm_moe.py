@@ -9,14 +9,16 @@ the words, every layer and every mixture adds to its input:
 A mixture is called once on all positions of a sequence. The decoder can do so because only its bottom layer attends to
 the source: the layers above it read whole sequences.
 
-Legend: B batch, S source length, T target length, D width, U units of a cell, N rows, G gate inputs of a cell.
+Legend: B batch, S source length, T target length, D width, U units of a cell, N rows or positions, G gate inputs of a
+cell. Of experts in two levels: P groups of M experts each, J groups of a position, and J experts in each of them, so
+that E = P * M experts, of which a position uses K = J * J.
 """
 
 from dataclasses import dataclass
 
+from t2t.hparams.base import for_copying, for_multi30k
 from t2t.hparams.field import param
 from t2t.hparams.lstm import RecurrentHParams, for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.transformer_moe import expert_complaints
 from t2t.registry import register_hparams
 
@@ -115,68 +117,96 @@ def lstm_moe_tiny() -> LstmMoeHParams:
 
 # === The network ===
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.feed_forward import Experts
+from t2t.layers.feed_forward import ChosenExperts, Experts, ExpertScores, Gates, NoisyScores, choose
 from t2t.layers.loops import scan
 from t2t.layers.recurrent import CellState, RecurrentLayer, build_cell
 from t2t.layers.recurrent_decoder import DecoderState, FactoredAttention, Memory
 from t2t.layers.residual import CompositeLayer
+from t2t.layers.tensors import Tensor
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 
 
-class Mixture(NamedTuple):
-    """Settings of a mixture of experts; see `Experts`."""
+class HierarchicalGate(CompositeLayer):
+    """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
 
-    filter_size: int
-    experts: int
-    chosen: int
-    groups: int
-    balance: float
+    The weight of an expert is that of its group times its own within the group.
+    """
+
+    def __init__(self, experts: int, groups: int, chosen: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
+        self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
+        # The gates within the groups, side by side.
+        self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); expert m of group p has index p * M + m. See `NoisyTopKGate`."""
+        size = self.experts // self.groups
+        outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
+        first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
+
+        def of_chosen_groups(scores_NE):
+            return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
+
+        inner = choose(ExpertScores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
+        experts_NJJ = size * outer.experts[..., None] + inner.experts
+        weights_NJJ = outer.weights[..., None] * inner.weights
+        importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
+        shape = (-1, self.chosen)
+        return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
+
+    def _sums(self, outer: ChosenExperts, inner: ChosenExperts, counts_N1) -> tuple[Tensor, Tensor]:
+        """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
+        size = self.experts // self.groups
+        visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
+        shares_NJM = ops.sum(ops.one_hot(inner.experts, size, dtype="float32") * inner.weights[..., None], axis=2)
+        importance_PM = ops.einsum("njp,njm->pm", visits_NJP, shares_NJM * outer.weights[..., None])
+        load_P1 = ops.sum(outer.chances * counts_N1, axis=0)[:, None]
+        visits_P1 = ops.sum(visits_NJP, axis=(0, 1))[:, None]
+        inner_load_PM = ops.einsum("njp,njm->pm", visits_NJP, inner.chances)
+        load_PM = load_P1 * inner_load_PM / ops.maximum(visits_P1, 1.0)
+        return ops.reshape(importance_PM, (-1,)), ops.reshape(load_PM, (-1,))
 
 
 class ResidualExperts(CompositeLayer):
     """x + Dropout(sigmoid(MoE(x)))."""
 
-    def __init__(self, width: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(**kwargs)
-        filter_size, experts, chosen, groups, balance = mixture
-        sizes = (width, filter_size, experts, chosen, balance)
-        self.experts = Experts(*sizes, "relu", 0.0, groups=groups, dtype=self.dtype_policy, name="experts")
-        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        policy, groups = self.dtype_policy, hparams.expert_groups
+        sizes, chosen = (hparams.hidden_size, hparams.filter_size), (hparams.num_experts, hparams.experts_per_token)
+        gate = HierarchicalGate(chosen[0], groups, chosen[1], dtype=policy, name="gate") if groups else None
+        maps = (*sizes, *chosen, hparams.expert_balance, "relu", 0.0)
+        self.experts = Experts(*maps, gate=gate, dtype=policy, name="experts")
+        self.dropout = Dropout(hparams.dropout, dtype=policy, name="dropout")
 
     def call(self, x, seed=None, keep_BT=None):
         """Returns (..., D), as `x`; positions where `keep_BT` bool is False do not count in the cost."""
         return x + self.dropout(ops.sigmoid(self.experts(x, seed=seed, keep_BT=keep_BT)), seed=seed)
 
 
+def cell_of(hparams: LstmMoeHParams) -> dict[str, Any]:
+    """Returns the arguments of a cell: of `cell_units` that are projected, or of `hidden_size`."""
+    units, projection = hparams.cell_units or hparams.hidden_size, hparams.hidden_size if hparams.cell_units else 0
+    return {"cell": hparams.cell, "units": units, "projection": projection}
+
+
 class ExpertEncoder(CompositeLayer):
-    """Forward layers, with experts before the last of them.
+    """Forward layers, two or more, with experts before the last of them; dropout on words and each layer's output."""
 
-    Args:
-        cell: name of the cell.
-        width: D.
-        units: U of cells whose hidden state is projected to D; 0 for D units and no projection.
-        num_layers: two or more.
-        mixture: the experts.
-        dropout: rate on words and on the output of every layer.
-        **kwargs: of a Keras layer.
-    """
-
-    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(**kwargs)
-        policy, sizes = self.dtype_policy, (units or width, width if units else 0)
-        self.layers_ = [
-            RecurrentLayer(cell, sizes[0], projection=sizes[1], dtype=policy, name=f"layer_{i}")
-            for i in range(num_layers)
-        ]
-        self.experts = ResidualExperts(width, mixture, dropout, dtype=policy, name="experts")
-        self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
+        policy, depth = self.dtype_policy, hparams.num_hidden_layers
+        self.layers_ = [RecurrentLayer(**cell_of(hparams), dtype=policy, name=f"layer_{i}") for i in range(depth)]
+        self.experts = ResidualExperts(hparams, dtype=policy, name="experts")
+        self.dropouts = [Dropout(hparams.dropout, dtype=policy, name=f"dropout_{i}") for i in range(depth + 1)]
 
     def call(self, x_BSD, keep_BS, seed=None) -> tuple[object, tuple[CellState, ...]]:
         """Returns the output (B, S, D), and an initial CellState for each decoder layer, of which there is one fewer.
@@ -195,21 +225,18 @@ class ExpertEncoder(CompositeLayer):
 class ExpertDecoder(CachingLayer):
     """A bottom layer that attends to the source, experts, and layers above them.
 
-    The bottom layer attends with its hidden state before the step, and reads the context together with the word. See
-    `ExpertEncoder` for the arguments; here `num_layers` may be 1.
+    The bottom layer attends with its hidden state before the step, and reads the context together with the word. There
+    is one layer fewer than in the encoder.
     """
 
-    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
+    def __init__(self, hparams: LstmMoeHParams, **kwargs):
         super().__init__(autocast=False, **kwargs)  # keeps the given states of cells float32
-        self.width, policy, sizes = width, self.dtype_policy, (units or width, width if units else 0)
-        self.bottom = build_cell(cell, *sizes, dtype=policy, name="bottom")
-        self.attention = FactoredAttention(width, dtype=policy, name="attention")
-        self.experts = ResidualExperts(width, mixture, dropout, dtype=policy, name="experts")
-        self.upper = [
-            RecurrentLayer(cell, sizes[0], projection=sizes[1], dtype=policy, name=f"layer_{i}")
-            for i in range(1, num_layers)
-        ]
-        self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
+        self.width, policy, depth = hparams.hidden_size, self.dtype_policy, hparams.num_hidden_layers - 1
+        self.bottom = build_cell(**cell_of(hparams), dtype=policy, name="bottom")
+        self.attention = FactoredAttention(self.width, dtype=policy, name="attention")
+        self.experts = ResidualExperts(hparams, dtype=policy, name="experts")
+        self.upper = [RecurrentLayer(**cell_of(hparams), dtype=policy, name=f"layer_{i}") for i in range(1, depth)]
+        self.dropouts = [Dropout(hparams.dropout, dtype=policy, name=f"dropout_{i}") for i in range(depth + 1)]
 
     def build(self, input_shape):
         """Builds every layer for (B, T, D)."""
@@ -275,14 +302,5 @@ class LstmMoe(LstmSeq2seq):
 
     def build_stacks(self, hparams: Any) -> tuple[ExpertEncoder, ExpertDecoder]:
         """Returns encoder and decoder; see the base class."""
-        cell = (hparams.cell, hparams.hidden_size, hparams.cell_units)
-        mixture = Mixture(
-            hparams.filter_size,
-            hparams.num_experts,
-            hparams.experts_per_token,
-            hparams.expert_groups,
-            hparams.expert_balance,
-        )
-        layers, dropout, policy = hparams.num_hidden_layers, hparams.dropout, self.dtype_policy
-        encoder = ExpertEncoder(*cell, layers, mixture, dropout, dtype=policy, name="encoder")
-        return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
+        encoder = ExpertEncoder(hparams, dtype=self.dtype_policy, name="encoder")
+        return encoder, ExpertDecoder(hparams, dtype=self.dtype_policy, name="decoder")

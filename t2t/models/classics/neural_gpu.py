@@ -11,9 +11,8 @@ decoded together.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.models.classics.byte_net import UnfoldingHParams
 from t2t.registry import register_hparams
 
@@ -205,10 +204,9 @@ from t2t.layers.convolution import columns, resized, unfolded
 from t2t.layers.dropout import Dropout, seed_of_step
 from t2t.layers.loops import fold, scan
 from t2t.layers.mode import Costed
-from t2t.layers.residual import build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
-from t2t.models.base import DecodeContext, SequenceModel
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import DecodeContext, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -289,13 +287,12 @@ class ConvGru(keras.layers.Layer):
         return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
 
     def _convolutions(self) -> tuple[Callable, Callable]:
-        pairs = (self.gates_kernel, self.gates_bias), (self.candidate_kernel, self.candidate_bias)
-        gates, candidate = (self._convolution(kernel, bias) for kernel, bias in pairs)
-        return gates, candidate
+        def convolution(*weights) -> Callable:
+            kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in weights)
+            return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
 
-    def _convolution(self, kernel, bias) -> Callable:
-        kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (kernel, bias))
-        return lambda x_BPRC: ops.conv(x_BPRC, kernel, padding="same", data_format="channels_last") + bias
+        gates = convolution(self.gates_kernel, self.gates_bias)
+        return gates, convolution(self.candidate_kernel, self.candidate_bias)
 
 
 class DiagonalConvGru(ConvGru):
@@ -416,7 +413,7 @@ class _Written(NamedTuple):
     """(B, C): the last step's input of the output layer."""
 
 
-class TapeDecoder(keras.layers.Layer):
+class TapeDecoder(CompositeLayer):
     """Steps of `TapeConvGru` units, each of which changes the whole memory and writes one word.
 
     ::
@@ -434,11 +431,6 @@ class TapeDecoder(keras.layers.Layer):
             TapeConvGru(channels, rows, kernel_size, dropout, dtype=self.dtype_policy, name=f"unit_{i}")
             for i in range(num_layers)
         ]
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        for unit in self.units:
-            unit.build()
 
     def call(self, x_BTC, memory_BPRC, keep_BP, seed=None):
         """Returns the outputs of all steps (B, T, C).
@@ -508,12 +500,6 @@ class NeuralGpu(SequenceModel):
         super().__init__(hparams, spec, dtype, **kwargs)
         self.units = build_units(self.unit_class, hparams, self.dtype_policy)
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        for unit in self.units:
-            unit.build()
 
     def body(self, features: Features, seed=None):
         """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
@@ -597,12 +583,6 @@ class ExtendedNeuralGpu(SequenceModel):
         )  # fmt: skip
         self.build()
 
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        for part in (*self.units, self.decoder):
-            part.build()
-
     def body(self, features: Features, seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
         memory_BPRD, keep_BP = self.encode(features, seed=seed)
@@ -643,13 +623,6 @@ class MarkovianNeuralGpu(EncoderDecoder):
             hparams.hidden_size, use_bias=False, dtype=self.dtype_policy, name="word_map"
         )
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        for unit in self.units:
-            unit.build()
-        build_all((self.word_map,), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None):
         """Returns the first row of the memory after all steps, (B, P, D), zeros beyond a sentence's own positions."""

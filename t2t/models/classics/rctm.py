@@ -10,10 +10,9 @@ positions of a window.
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, Set, for_copying, for_multi30k
 from t2t.hparams.field import param, training_fraction
 from t2t.hparams.lstm import for_recurrent
-from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -106,16 +105,15 @@ from t2t.layers.convolution import DepthwiseConvolution, columns, unfolded_lengt
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.masks import mean_of_kept
-from t2t.layers.residual import build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features, Tensor, at_least, repeat_sentences
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 
-class NgramConvolutions(keras.layers.Layer):
+class NgramConvolutions(CompositeLayer):
     """Convolutions with windows of 2, 3, ... words, each of which removes W - 1 columns (section 3.3).
 
     Channels are convolved separately. A window as wide as the remaining columns, or wider, leaves one column, which
@@ -129,11 +127,6 @@ class NgramConvolutions(keras.layers.Layer):
             DepthwiseConvolution(size, dtype=policy, name=f"windows_{size}") for size in range(2, count + 2)
         ]
         self.activation = keras.activations.get(activation)
-
-    def build(self, input_shape):
-        """Creates the windows (W, D) for (B, S, D)."""
-        for convolution in self.convolutions:
-            convolution.build(input_shape)
 
     def call(self, x_BSD, length_B):
         """Returns the columns (B, at most S, D), zeros after the last, and their number, (B,) int32."""
@@ -233,12 +226,6 @@ class Rctm(EncoderDecoder):
         self.dropouts = [Dropout(rate, dtype=policy, name=name) for name in names]
         self.build()
 
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        hidden = (None, None, self.hparams.hidden_size)
-        build_all((self.convolutions, self.recurrence, *self.dropouts), hidden)
-
     def read_source(self, features: Features, seed=None) -> tuple[Tensor, Tensor]:
         """Returns the source's words (B, S, D), zeros at padding, and their number, (B,) int32."""
         inputs = features[INPUTS]
@@ -288,7 +275,6 @@ class Rctm2(Rctm):
         inverse = (hparams.num_hidden_layers, activation)
         self.inverse = InverseNgramConvolutions(*inverse, dtype=policy, name="inverse")
         super().build(input_shape)
-        build_all((self.translation, self.inverse), (None, None, width))
 
     def encode(self, features: Features, seed=None):
         """Returns a column for each position of the unfolded target, (B, U, D), zeros beyond them."""

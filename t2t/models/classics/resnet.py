@@ -180,12 +180,9 @@ class Resnet(SequenceModel):
         self.build_modality_weights()
         for block in self.blocks:
             block.build((None, None, None, block.inputs))
-        self.norm.build((None, None, None, self._normed_channels))
-
-    @property
-    def _normed_channels(self) -> int:
-        """Channels of the norm outside blocks: of the last stage with pre-activation, else of the first convolution."""
-        return self.hparams.output_size if self.hparams.preactivation else self.hparams.hidden_size
+        # The norm outside blocks is that of the last stage with pre-activation, else of the first convolution.
+        normed = self.hparams.output_size if self.hparams.preactivation else self.hparams.hidden_size
+        self.norm.build((None, None, None, normed))
 
     def body(self, features: Features, seed=None):
         """Returns the mean of the last stage over positions, (B, E)."""

@@ -8,8 +8,7 @@ Legend: B batch, Y rows, X columns, C channels in, D channels out, or of the fir
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
-from t2t.hparams.recipes import adam_rate
+from t2t.hparams.base import HParams, adam_rate
 from t2t.registry import register_hparams
 
 
@@ -87,6 +86,7 @@ from keras import ops
 from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.image_blocks import PaddedConvolution
 from t2t.layers.norm import BatchNorm
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
@@ -155,7 +155,7 @@ class ShiftedShortcut(keras.layers.Layer):
         return self.norm(ops.concatenate(halves, axis=-1), seed=seed)
 
 
-class ShakeBlock(keras.layers.Layer):
+class ShakeBlock(CompositeLayer):
     """shortcut(x) + a F(x) + (1 - a) G(x), F and G branches (equation 2).
 
     In training, a is drawn for each image, uniform in [0, 1), and again for the gradient: the paper's
@@ -168,12 +168,6 @@ class ShakeBlock(keras.layers.Layer):
         self.branches = [ShakeBranch(channels, stride, dtype=policy, name=f"branch_{i}") for i in range(2)]
         self.shortcut = ShiftedShortcut(channels, dtype=policy, name="shortcut") if stride > 1 else None
         self.noise = SeededLayer(name="noise")
-
-    def build(self, input_shape):
-        """Builds every part for (B, Y, X, C)."""
-        for part in (*self.branches, self.shortcut, self.noise):
-            if part is not None:
-                part.build(input_shape)
 
     def call(self, x_BYXC, seed=None):
         """Returns (B, Y / stride, X / stride, D), rounded up."""

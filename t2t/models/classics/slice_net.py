@@ -8,9 +8,8 @@ Legend: B batch, S source length, T target length, D width, N rows decoded toget
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, adam_rate, for_copying, for_multi30k, noam_rate
 from t2t.hparams.field import UsedWhen, param, training_fraction
-from t2t.hparams.recipes import adam_rate, for_copying, for_multi30k, noam_rate
 from t2t.registry import register_hparams
 
 
@@ -193,11 +192,10 @@ from keras import ops
 
 from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
-from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import ConvModule, ConvStep, Separability, SliceSource, SourceAttention, Step
 from t2t.layers.tensors import Features
-from t2t.models.base import READ_AS_VECTORS
-from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
@@ -223,12 +221,6 @@ class SliceNet(EncoderDecoder):
             AttentionConvModule(hparams, dtype=policy, name=f"decoder_{i}") for i in range(hparams.decoder_layers)
         ]
         self.build()
-
-    def build(self, input_shape=None):
-        """Creates every weight."""
-        self.build_modality_weights()
-        parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
-        build_all(parts, (None, None, self.hparams.hidden_size))
 
     def encode(self, features: Features, seed=None) -> SliceSource:
         """Returns the encoder's output and its mask."""

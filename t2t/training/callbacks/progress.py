@@ -11,7 +11,7 @@ import keras
 
 from t2t.files.progress import Progress, about, spark_line, write_line
 from t2t.metrics.token import LABEL
-from t2t.specs.mixture import MEAN
+from t2t.specs.features import MEAN
 from t2t.training.trainer import Trainer
 
 _SPARKS = 10

@@ -183,8 +183,6 @@ def test_processes_that_were_started_are_not_others():
 
 
 # === Comparison of the quality of several hparams sets: which runs are trained or reused, tables, failures ===
-
-
 OURS = {
     "h1": "h1", "h2": "h4", "h8": "h16", "h16": "h32", "k8": "k16", "k16": "k32", "l1": "l2", "l3": "l4", "l6": "l8",
     "d64": "hs256", "d256": "hs1024", "ff128": "ff1024", "ff512": "ff4096", "dropout_0": "dr0", "dropout_0.4": "dr2",

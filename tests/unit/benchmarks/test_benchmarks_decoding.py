@@ -67,8 +67,6 @@ def test_a_peer_that_writes_other_lengths_is_struck_out(count, failure):
 
 
 # === A peer's training speed counts only if its loss is close to ours; precisions are compared fairly ===
-
-
 @pytest.mark.parametrize(
     ("losses", "is_kept"), [([7.0, 8.9], True), ([5.0, 5.0], True), ([7.0, 9.1], False), ([math.nan, 6.0], False)]
 )
@@ -93,8 +91,6 @@ def test_float32_is_compared_with_float32_and_16_bits_with_the_better_of_both():
 
 
 # === The driver of CTranslate2 gives it our model ===
-
-
 pytest.importorskip("ctranslate2")
 PAIRS = [("a b c", "c b"), ("h", "a a a a d")]
 

@@ -183,8 +183,6 @@ def test_memory_of_a_process_and_of_the_files_that_it_maps(tmp_path):
 
 
 # === The table of models and formats of exports ===
-
-
 def test_a_row_has_each_format_reasons_stand_below_and_sizes_and_times_in_the_table_of_a_run():
     formats = ("saved_model", "ctranslate2", "onnx")
     verdicts = {"a": [PASSED, REFUSED, PASSED], "b": [FAILED, REFUSED, PASSED]}
@@ -218,8 +216,6 @@ def test_the_models_of_a_list_are_tried(capsys):
 
 
 # === Figures of attention: the words and heads that the rules choose, and a drawing of a trained run ===
-
-
 GOLDEN_RUN = ROOT / "tests/golden/runs/0.1.0/run"
 
 

@@ -93,8 +93,6 @@ def test_results_are_whole(tmp_path):
 
 
 # === Virtual environments of peers: built once, never left half-built, and a reason if they cannot be built ===
-
-
 PEER = Environment("peer", ("3.11",), (("one==1",), ("--no-deps", "two==2")))
 MAKES = """#!/bin/sh
 echo "$@" >> {calls}

@@ -13,6 +13,7 @@ from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 from t2t.files.paths import local_path
+from t2t.files.remote import agent
 from t2t.files.remote.failures import UNANSWERED
 from t2t.files.remote.mirror import names_in
 from tests.errors import refused
@@ -55,7 +56,7 @@ def list_only(store, listed):
 
 
 def listed(store, address):
-    return store.service.answer({"op": "find", "args": [address]})["result"]
+    return agent.answer(store.store, store.owners, {"op": "find", "args": [address]})["result"]
 
 
 def checkpoints():

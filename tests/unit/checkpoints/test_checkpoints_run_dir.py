@@ -267,7 +267,7 @@ def test_versions_and_plugins_are_said_to_have_changed_when_they_have_and_record
     def again(content, version):
         """Returns what changed according to the log, when a run goes on with a plug-in and a version."""
         (folder / "__init__.py").write_text(content)
-        plugins = [plugin.to_dict() for plugin in load_plugins(str(folder))]
+        plugins = [dataclasses.asdict(plugin) for plugin in load_plugins(str(folder))]
         asked = record(plugins=plugins, versions={"t2t": version})
         if not RunDir.exists(tmp_path / "run"):
             RunDir.create(tmp_path / "run", asked, ENCODERS)

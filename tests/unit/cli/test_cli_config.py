@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, eval, exporter, trainer, tune
-from t2t.cli.common import check_addresses, mirror_files, parse
+from t2t.cli.common import check_values, mirror_files, parse
 from t2t.cli.config import format_config, refuse_flags
 from t2t.cli.decoding_flags import given_hparams, trained_overrides
 from t2t.cli.problem_flags import config_of
@@ -355,8 +355,6 @@ def test_every_value_is_read_as_it_was_written(found, hparams):
 
 
 # === Files in an object store that flags name ===
-
-
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     with memory_store(monkeypatch, tmp_path / "cache") as opened:
@@ -369,7 +367,7 @@ def mirrored(**given):
     for name, value in given.items():
         flags.DEFINE_string(name, value, "A flag.", flag_values=values)
     values.mark_as_parsed()
-    check_addresses(values)
+    check_values(values)
     mirror_files(values)
     return {name: values[name].value for name in given}
 

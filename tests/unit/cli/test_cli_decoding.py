@@ -9,7 +9,6 @@ import pytest
 
 from t2t.cli import decoder, decoding
 from t2t.cli.decoding import (
-    OutputOptions,
     check_scoring,
     check_split_languages,
     decode_interactively,
@@ -61,8 +60,6 @@ def typed(monkeypatch, content: bytes, terminal=False):
 
 
 # === Conversation ===
-
-
 def test_without_a_terminal_there_is_one_line_for_each_line_and_no_prompt(monkeypatch, capfdbinary):
     typed(monkeypatch, "a dog\r\n\nq\nüb\u2028er\nÿ".encode() + b"\xff\nlast")
     decode_interactively(Echo())
@@ -81,17 +78,17 @@ def test_on_a_terminal_there_is_a_prompt_until_the_input_ends(monkeypatch, capsy
 
 def test_several_outputs_are_shown_with_their_scores_and_settings_checked_before_the_first_prompt(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
-    decode_interactively(Echo(), OutputOptions(n_best=2))
+    decode_interactively(Echo(), n_best=2)
     assert capsys.readouterr().out == ">    -0.5000  X@0\n   -1.5000  X@0 !\n> \n"
     typed(monkeypatch, b"x\n", terminal=True)
     with refused("n_best=4:"):
-        decode_interactively(Echo(), OutputOptions(n_best=4))
+        decode_interactively(Echo(), n_best=4)
     assert capsys.readouterr().out == ""
 
 
 def test_other_formats_are_those_of_files_and_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
     typed(monkeypatch, b"x\n\n")
-    decode_interactively(Echo(), OutputOptions(n_best=2, output_format="tsv"))
+    decode_interactively(Echo(), n_best=2, output_format="tsv")
     assert capfdbinary.readouterr().out.decode().split("\n") == [
         "X@0\t-0.500000\t-1.000000\tX@0 !\t-1.500000\t-2.000000",
         "\t0.000000\t0.000000\t\t\t",
@@ -105,8 +102,6 @@ def test_other_formats_are_those_of_files_and_a_language_model_begins_with_nothi
 
 
 # === Names of outputs ===
-
-
 @pytest.mark.parametrize(
     ("source", "hparams", "output_format", "expected"),
     [
@@ -130,13 +125,12 @@ def test_the_default_name_is_tensor2tensors(source, hparams, output_format, expe
 def test_flags_become_what_is_wanted():
     values = decoder.build_flags()
     values(["t2t-decoder", "--n_best=3", "--output_format=jsonl", "--decode_window=9", "--random_seed=5"])
-    output_options = decoding.output_options_of(values)
-    assert output_options == OutputOptions(n_best=3, output_format="jsonl", window=9, seed=5)
+    assert decoding.job_fields(values) == {
+        "n_best": 3, "output_format": "jsonl", "window": 9, "prefixes": "", "constraints": "", "changes": {"seed": 5},
+    }  # fmt: skip
 
 
 # === Scores of a file ===
-
-
 @pytest.mark.parametrize(
     ("problem", "output", "reference", "printed"),
     [
@@ -174,8 +168,6 @@ def test_a_file_is_scored_against_several_references(tmp_path, capsys):
 
 
 # === The decoder's flags of languages, with a run whose inputs have language tags; no model decodes ===
-
-
 PROBLEM = "text2text_files"
 OPTIONS = {"language_tags": "de,zh", "target_language": "de"}
 SIDES = [f"{split}_{side}" for split in ("train", "dev") for side in ("source", "target")]

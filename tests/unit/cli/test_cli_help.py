@@ -15,7 +15,7 @@ from t2t.cli.flags import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import get_hparams, get_problem, select_names
-from t2t.specs.mixture import split_mixture
+from t2t.specs.features import split_mixture
 from tests.errors import refused
 from tests.in_process import module_of
 from tests.readme import PAGES, ROOT
@@ -71,8 +71,6 @@ def test_large_commands_have_several_headings_in_the_same_order(shown):
 
 
 # === Names ===
-
-
 def check_words(words):
     """Raises an error if a command line has a name that is not registered, or an unknown flag."""
     command = COMMANDS[Path(words[0]).name]
@@ -164,8 +162,6 @@ def test_summaries_stand_alone_and_flags_that_a_help_names_are_some_commands():
 
 
 # === The scripts in a checkout's `bin/` run the checkout's package, even if another version is installed ===
-
-
 DOORS = sorted((Path(__file__).resolve().parents[3] / "bin").iterdir())
 
 

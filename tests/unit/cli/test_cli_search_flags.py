@@ -79,8 +79,6 @@ def test_the_flag_of_updates_stands_over_the_hparam(flags, expected):
 
 
 # === The flags --shard and --merge: the suggested command for a missing part ===
-
-
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -249,8 +249,6 @@ def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatc
 
 
 # === Log lines and progress bars share a terminal ===
-
-
 def on_screen(written):
     """Returns what a terminal shows: after a carriage return the line is overwritten."""
     lines = [""]

@@ -59,8 +59,6 @@ def test_examples_in_another_language_or_of_no_text(kind, language, about, tmp_p
 
 
 # === `t2t-insight --plot` of folders in which not every run can be drawn ===
-
-
 @pytest.fixture
 def folder(tmp_path):
     """Three runs: one with figures, one without, one with a damaged record."""
@@ -90,8 +88,6 @@ def test_a_run_that_is_named_is_drawn_or_refused(folder, name, file, flag):
 
 
 # === `t2t-trainer --studio`: the pages of a run in training end with it and do not affect it ===
-
-
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "data").mkdir()

@@ -30,8 +30,6 @@ def parsed(command, *arguments):
 
 
 # === Flags without an effect ===
-
-
 @every_command
 def test_each_flag_is_known_with_its_neutral_value_and_says_nothing(command, caplog):
     arguments = [f"--{name}={flag.neutral}" for name, flag in RUN_FLAGS.items() if flag.neutral]
@@ -85,8 +83,6 @@ def test_what_is_refused_names_what_to_do_instead(command, flag, about):
 
 
 # === Schedules ===
-
-
 def schedule(name):
     values = parsed(trainer, f"--schedule={name}")
     check_schedule(values)
@@ -107,8 +103,6 @@ def test_schedules_mean_ours_or_are_refused():
 
 
 # === --decode_hparams ===
-
-
 def test_decode_hparams_are_flags_of_the_decoder():
     text = "beam_size=7,alpha=0.3,extra_length=12,max_input_size=99,decode_to_file=a,shards=4,shard_id=2"
     values = parsed(decoder, f"--decode_hparams={text}")
@@ -140,8 +134,6 @@ def test_hparams_of_a_trained_run_join_the_search_flags():
 
 
 # === Commands with Tensor2Tensor's names: their outputs and errors without a model ===
-
-
 # === t2t-make-tf-configs ===
 
 
@@ -156,8 +148,6 @@ def test_each_machine_is_the_worker_that_both_forms_name(monkeypatch):
 
 
 # === Waiting for checkpoints ===
-
-
 def test_each_step_comes_once_also_one_that_appears_later():
     there, polls = [30, 10], []
 
@@ -172,8 +162,6 @@ def test_each_step_comes_once_also_one_that_appears_later():
 
 
 # === t2t-bleu of a folder ===
-
-
 @pytest.fixture
 def translations(tmp_path):
     (tmp_path / "all").mkdir()
@@ -223,8 +211,6 @@ def test_bleu_is_logged_under_the_case_that_it_compares(translations):
 
 
 # === t2t-datagen of several ===
-
-
 def test_lists_and_patterns_name_problems_whose_list_is_printed_and_nothing_generated(tmp_path):
     assert select_names("tiny_algo, algorithmic_shift_decimal40,tiny_algo") == [
         "tiny_algo", "algorithmic_shift_decimal40",
@@ -243,8 +229,6 @@ def test_lists_and_patterns_name_problems_whose_list_is_printed_and_nothing_gene
 
 
 # === t2t-query-server ===
-
-
 @pytest.fixture(scope="module")
 def answering():
     """A server; returns a function that sets its status and body, and returns its address."""

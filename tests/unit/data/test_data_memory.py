@@ -10,7 +10,7 @@ import pytest
 from t2t.data.generation.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reading.batch_arrays import extreme_batches
-from t2t.data.reading.reader import SplitReader, lengths_in_blocks
+from t2t.data.reading.reader import SequenceLengths, SplitReader
 from t2t.data.reading.sampler import WindowedOrder
 from t2t.data.reading.training_batches import TrainingBatches
 from t2t.text.sample import draw_sample
@@ -93,7 +93,7 @@ def test_a_block_is_as_good_as_the_whole(of_size, data_blocks):
     folder = of_size[FEW][0]
     reader = SplitReader(folder, read_manifest(folder), "train")
     data_blocks(700)
-    found = list(lengths_in_blocks(reader, {"mine": "inputs"}))
+    found = list(SequenceLengths(reader, {"mine": "inputs"}).in_blocks())
     assert [len(block["mine"]) for block in found] == [700, 700, 700, len(reader) - 2100]
     np.testing.assert_array_equal(np.concatenate([block["mine"] for block in found]), reader.lengths("inputs"))
-    assert list(lengths_in_blocks(reader, {})) == []
+    assert list(SequenceLengths(reader, {}).in_blocks()) == []

@@ -101,8 +101,6 @@ def check_words(loaded, network, tokens, pairs, *, start, end, unknown=None, end
 
 
 # === Edits of values and tensors before a model is written ===
-
-
 def setting(**changes):
     return lambda values, tensors: values.update(changes)
 

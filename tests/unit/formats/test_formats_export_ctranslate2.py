@@ -182,6 +182,7 @@ EXPERTS = TransformerMoeHParams(hidden_size=8, filter_size=12, num_heads=2, num_
         (letters, {"self_attention_window": 4}, "self_attention_window=4: saved_model"),
         (letters, {"positions": "words", "spec": OF_WORDS}, "positions=words:"),
         (letters, {"decoder_layer": "ssru"}, "decoder_layer=ssru:"),
+        (letters, {"relative_keys": 2}, "relative_keys=2:"),
         (letters, {"attention_key_channels": 4}, "attention_key_channels=4, attention_value_channels=8:"),
         (letters, {"model_class": TransformerMoe, "hparams": EXPERTS}, "experts"),
         (letters_alone, {}, "absent, tokens;"),

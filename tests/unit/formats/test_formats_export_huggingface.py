@@ -208,6 +208,7 @@ def test_marks_of_languages_are_refused(tmp_path):
         ({"num_kv_heads": 2, "num_decoder_heads": 4, "hidden_size": 8}, "num_kv_heads=2 0);"),
         ({"target_start": "id"}, "target_start=id zero, pad);"),
         ({"input_end": False}, "input_end=False True); saved_model ctranslate2 onnx"),
+        ({"relative_keys": 2}, "relative_keys=2 0); saved_model onnx"),
         ({"shared_embedding": False}, "inputs targets tables"),
         ({**T5, "activation": "gelu", "gated_feed_forward": True}, "activation=gelu gated_feed_forward=True"),
     ],

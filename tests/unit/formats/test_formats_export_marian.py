@@ -164,6 +164,7 @@ def test_an_export_is_kept_with_its_report_or_not_at_all(tmp_path):
         ({"target_start": "id"}, "target_start=id zero)"),
         ({"input_end": False}, "input_end=False True)"),
         ({"num_kv_heads": 1}, "num_kv_heads=1:"),
+        ({"relative_keys": 2}, "relative_keys=2 0)"),
         ({"num_decoder_heads": 1}, "num_decoder_heads=1 2)"),
         ({"attention_key_channels": 32}, "hidden_size=8; ctranslate2 onnx"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru self_attention)"),

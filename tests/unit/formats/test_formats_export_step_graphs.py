@@ -52,7 +52,7 @@ MODELS = {
     "a decoder of other sizes": lambda: translator_of(letters(), num_decoder_heads=1, decoder_filter_size=20),
     "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
     "a language model": lambda: translator_of(letters_alone()),
-    "a window": lambda: translator_of(letters(), self_attention_window=4),
+    "a window, vectors of each head": lambda: translator_of(letters(), self_attention_window=4, relative_keys=2),
     "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
     "positions of words": lambda: translator_of(
@@ -117,7 +117,14 @@ def test_what_the_script_reads_and_writes_is_compared(recurrent, tmp_path, chang
 def step_cases():
     """Every model in every format; most are exhaustive tests."""
     soon = {
-        "onnx": ("a Transformer", "a window", "relative positions", "positions of words", "T5", "LSTM and attention"),
+        "onnx": (
+            "a Transformer",
+            "a window, vectors of each head",
+            "relative positions",
+            "positions of words",
+            "T5",
+            "LSTM and attention",
+        ),
         "litert": ("a Transformer", "relative positions", "LSTM and attention"),
     }
     for name, build in MODELS.items():

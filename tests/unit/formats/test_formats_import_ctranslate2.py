@@ -248,8 +248,6 @@ def test_an_export_with_language_codes_comes_back_or_needs_the_original(model, l
 
 
 # === Errors ===
-
-
 def without(name):
     return lambda model: model.replace(name)
 

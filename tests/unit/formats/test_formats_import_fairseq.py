@@ -180,8 +180,6 @@ def test_nothing_of_a_checkpoint_is_executed(model, write, monkeypatch):
 
 
 # === Errors ===
-
-
 @pytest.mark.parametrize(
     ("changes", "edit", "named"),
     [

@@ -135,8 +135,6 @@ def test_a_shared_table_may_have_the_name_of_a_copy(tmp_path):
 
 
 # === Languages and settings in files ===
-
-
 def test_search_settings_become_hparams_or_are_named(tmp_path):
     model = model_of(tmp_path, "m2m")
     theirs.write_model(model.model, "m2m", no_repeat_ngram_size=3, min_length=5, repetition_penalty=1.3)
@@ -226,8 +224,6 @@ def test_models_without_codes_take_no_languages(tmp_path):
 
 
 # === Errors ===
-
-
 @pytest.mark.parametrize(
     ("kind", "edit", "named"),
     [

@@ -98,8 +98,6 @@ def test_a_decoder_of_other_heads_and_another_inner_width(model):
 
 
 # === Search ===
-
-
 def greedy(values, tensors, source, limit, shortest=0, ngram=0):
     """Returns a greedy output, without end of sequence among its first `shortest` ids, without an n-gram twice."""
     theirs, pad, written = marian.Network(values, tensors), values["pad_token_id"], []
@@ -167,8 +165,6 @@ def test_search_settings_that_an_hparam_cannot_have_are_left_out(model):
 
 
 # === The report, and other files of weights ===
-
-
 def test_the_report_and_the_record_say_what_was_imported(imported):
     model, values, tensors, loaded, report = imported
     assert report.lines() == [
@@ -229,8 +225,6 @@ def test_shards_are_read(model):
 
 
 # === Errors ===
-
-
 def nonzero_padding(values, tensors):
     """A decoder that begins with something else than zeros."""
     tensors["model.shared.weight"][values["pad_token_id"]] = 0.5

@@ -116,8 +116,6 @@ def test_what_is_not_needed_is_said_and_so_are_the_names_of_tasks(model):
 
 
 # === Errors ===
-
-
 @pytest.mark.parametrize(
     ("edit", "named"),
     [

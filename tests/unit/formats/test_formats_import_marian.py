@@ -125,8 +125,6 @@ def test_words_are_read_whatever_yaml_makes_of_them(model, write):
 
 
 # === Errors ===
-
-
 def archive(save=np.savez, **arrays):
     content = io.BytesIO()
     save(content, **arrays)

@@ -19,6 +19,12 @@ ERAS = [
     pytest.param(theirs.NEW, {"norm": "post"}, id="v1.15-post"),
     pytest.param(theirs.NEW, {"norm": "pre", "tied": False}, id="v1.15-unshared"),
     pytest.param(theirs.NEW, {"norm": "pre", **theirs.RELATIVE}, id="v1.15-relative"),
+    pytest.param(theirs.NEW, theirs.RELATIVE_V2["unmasked_"], id="v1.15-relative-v2"),
+    pytest.param(
+        theirs.NEW,
+        {**theirs.RELATIVE_V2["unmasked_"], "heads_share_relative_embedding": True, "pos": None},
+        id="v1.15-relative-v2-shared",
+    ),
 ]
 
 
@@ -65,6 +71,15 @@ def test_the_network_is_the_same(model, write, vocabulary, era, shape):
     np.testing.assert_allclose(found[: len(target)], expected[: len(target)], rtol=2e-4, atol=2e-4)
 
 
+def test_a_decoder_alone_has_causal_vectors_of_each_head_beside_sinusoids(model, write, vocabulary):
+    """As in Magenta's sets for music."""
+    shape = {"tied": False, "max_length": 0, "batch_size": 2048, **theirs.RELATIVE_V2[""]}
+    reference = theirs.Network(theirs.NEW, *write(edit=decoder_alone, problem=ALONE, **shape), target_space_id=0)
+    target = [*vocabulary[1].encode("the small cat runs and runs"), 1]
+    found = ops.convert_to_numpy(model.build()[0].model({"targets": np.array([target], np.int32)}))[0]
+    np.testing.assert_allclose(found, reference.logits(None, target), rtol=2e-4, atol=2e-4)
+
+
 def test_it_decodes_with_the_vocabulary_that_the_checkpoint_knows_and_is_not_overwritten(model, write, vocabulary):
     write()
     encoder = vocabulary[1]
@@ -109,6 +124,14 @@ def without(part):
             del variables[name]
 
     return edit
+
+
+ALONE = "languagemodel_files"
+
+
+def decoder_alone(values, variables):
+    for part in ("body/encoder/", "encdec_attention", "target_space", "input_emb"):
+        without(part)(values, variables)
 
 
 def test_without_moments_the_weights_alone_come(model, write):
@@ -172,7 +195,12 @@ def of_another_network(values, variables):
             setting(self_attention_type="local_mask_right"),
             ["self_attention_type='local_mask_right'", "'dot_product'"],
         ),
-        (setting(self_attention_type="dot_product_relative_v2"), ["'dot_product_relative_v2'", "positions=relative"]),
+        (
+            setting(self_attention_type="dot_product_relative_v2", max_relative_position=3),
+            ["'dot_product_relative_v2'", "dot_product_unmasked_relative_v2"],
+        ),
+        (setting(self_attention_type="dot_product_relative_v2"), ["max_relative_position=0"]),
+        (setting(add_relative_to_values=True), ["add_relative_to_values=True"]),
         (setting(self_attention_type="dot_product_relative"), ["'dot_product_relative'", "pos='timing'"]),
         (setting(**theirs.RELATIVE | {"max_relative_position": 0}), ["max_relative_position=0", 1]),
         (lambda values, _: values.pop("num_heads"), ["num_heads"]),

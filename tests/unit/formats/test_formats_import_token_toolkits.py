@@ -231,8 +231,6 @@ def test_settings_of_sockeye_are_read_as_names_and_values():
 
 
 # === Errors ===
-
-
 def part(name, **changes):
     """Changes a part of OpenNMT-py's file."""
 

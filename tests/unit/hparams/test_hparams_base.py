@@ -186,7 +186,10 @@ def refuses_what_it_names(hparams, changes, about):
     ({"learning_rate": float("nan")}, []), ({"learning_rate": float("inf")}, []), ({"alpha": 10.1}, ["10.0"]),
     ({"eos_penalty": 1e7}, ["1000000.0"]), ({"coverage_penalty": 1e7}, ["1000000.0"]),
     ({"problem_weights": (float("nan"),), "problem_choice": "weights"}, []),
-    ({"kernel_sizes": (2**31,)}, ["2,147,483,647"]),
+    ({"kernel_sizes": (2**31,)}, ["2,147,483,647"]), ({"max_length": 1}, ["2"]), ({"beam_size": 0}, ["1"]),
+    ({"learning_rate": -1.0}, ["0.0"]), ({"label_smoothing": -0.1}, ["0.0"]), ({"train_steps": -1}, ["0"]),
+    ({"optimizer_adam_beta1": 1.0}, ["0.999999"]), ({"optimizer_adam_beta2": 1.0}, ["0.999999"]),
+    ({"optimizer_adam_epsilon": 0.0}, ["1e-30"]), ({"ema_decay": 1.0}, ["0.999999"]),
 ])  # fmt: skip
 def test_what_freezing_refuses(hparams, changes, about):
     refuses_what_it_names(hparams, changes, about)

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from t2t.cli.flags import has_flag
-from t2t.hparams.synonyms import SYNONYMS, meant_by
+from t2t.hparams.override import SYNONYMS, meant_by
 from t2t.runs.names import hparam_names
 
 COMMANDS = ("trainer", "decoder", "datagen", "eval", "exporter", "tune")

@@ -22,7 +22,7 @@ def test_a_set_has_the_values_of_tensor2tensors_but_where_it_says_otherwise(name
 
 
 def test_every_alias_of_tensor2tensors_is_compared_and_a_rate_that_is_otherwise_is_another():
-    assert tensor2tensor.hparams.ALIASES.keys() <= THEIRS.keys()
+    assert tensor2tensor.HPARAMS.aliases.keys() <= THEIRS.keys()
     for name in OWN_RATES:
         assert OTHERWISE[name]["learning_rate"] > 5 * learning_rate_of(raw_values(name), 100_000)
 

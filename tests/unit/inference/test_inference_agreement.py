@@ -6,17 +6,9 @@ import functools
 import numpy as np
 import pytest
 
-from t2t.inference.fallback import (
-    EXTRA_LENGTH,
-    Agreement,
-    Answers,
-    Demand,
-    FallbackEngine,
-    Judge,
-    PartialEngine,
-    Questions,
-    compare_answers,
-)
+from t2t.inference.ctranslate2.cache import Agreement, Answers, Questions
+from t2t.inference.engine import Engine
+from t2t.inference.fallback import EXTRA_LENGTH, Demand, FallbackEngine, Judge, compare_answers
 from t2t.inference.translator import Translator
 from t2t.runs.engines import DEMANDS
 from t2t.specs.constants import UNK_ID
@@ -44,19 +36,13 @@ class Verdicts(dict):
         self.reference = reference
 
 
-class Wrapped(PartialEngine):
+class Wrapped(Engine):
     """An engine that refuses nothing, and answers as another one."""
 
     name = "wrapped"
 
     def __init__(self, engine):
         self._engine = engine
-
-    def refusal(self, request):
-        return ""
-
-    def score_refusal(self, sources, targets):
-        return ""
 
     def decode(self, request):
         return self._engine.decode(request)

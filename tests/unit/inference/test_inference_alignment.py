@@ -229,8 +229,6 @@ def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read(translator):
 
 
 # === Given pairs ===
-
-
 def test_words_are_those_of_given_texts_also_if_normalization_makes_others(tmp_path):
     problem = Letters().with_encoders({"inputs": NORMALIZING, "targets": NORMALIZING})
     translator = translator_of(problem, spec=problem.spec())
@@ -270,8 +268,6 @@ def test_a_file_of_a_model_without_attention_is_refused_before_anything_is_writt
 
 
 # === What is refused ===
-
-
 class Rewriting(Letters):
     finishes = True
 
@@ -304,8 +300,6 @@ def test_coverage_of_a_model_without_attention_is_refused():
 
 
 # === Unknown words ===
-
-
 @pytest.fixture(scope="module")
 def unknown_writer():
     """A translator that often writes unknown words."""

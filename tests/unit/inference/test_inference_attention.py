@@ -26,9 +26,8 @@ from tests.errors import refused
 from tests.letters import WORDS, letters, translator_of
 from tests.small_models import small_hparams
 
+
 # === Pieces, shapes, and numbers from the same pass as scores ===
-
-
 @pytest.fixture(scope="module")
 def translator(ending_translator):
     return ending_translator
@@ -197,8 +196,6 @@ def test_layers_that_do_not_follow_position_by_position_have_none(maps, kinds):
 
 
 # === Occlusion maps, compared with explicit sums for a known score ===
-
-
 @pytest.mark.parametrize("shape", [(28, 28, 1), (16, 24, 3), (10, 7, 1), (1, 1, 1), (80, 70, 3)])
 def test_the_map_is_the_mean_fall_over_the_squares_that_cover_a_cell(shape):
     """A score linear in the pixels falls by the weighted difference of the covered pixels from the mean colour."""

@@ -64,8 +64,6 @@ def table_of(problem_class, logits):
 
 
 # === Reading off ===
-
-
 @pytest.mark.parametrize(
     ("logits", "limits", "ids", "probabilities"),
     [

@@ -12,6 +12,7 @@ import pytest
 from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.batch_search import SearchRows
 from t2t.inference.engine import MOST_SEARCHES
 from t2t.inference.growing_search import BatchQueue, GrowingSearch
 from t2t.inference.model_engine import ModelEngine
@@ -113,7 +114,8 @@ def test_batches_that_shrink_and_go_on_together_find_what_one_search_finds(model
     for most in (12, 200):
         batches = batches_of(sources, sizes, most)
         search.seen.clear()
-        check_found(list(chain.from_iterable(BatchQueue(search, sizes, 24).run(batches, np.arange(12)))), expected)
+        found = chain.from_iterable(BatchQueue(search, sizes, 24).run(batches, SearchRows(np.arange(12))))
+        check_found(list(found), expected)
         begun, later = ([size for tokens, size in search.seen if (tokens > 0) == late] for late in (False, True))
         assert len(begun) == len(batches)
         if len(begun) == 1:
@@ -137,7 +139,9 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
             search = engine.search(settings, extra)
             compiled.add(id(search._start))
             found = list(
-                chain.from_iterable(BatchQueue(search, sizes, 99).run([(np.arange(4), rows_BS)], np.arange(4)))
+                chain.from_iterable(
+                    BatchQueue(search, sizes, 99).run([(np.arange(4), rows_BS)], SearchRows(np.arange(4)))
+                )
             )
             check_found(found, in_one_go(model, settings, rows_BS, length=9 + extra, extra=extra))
     assert len(compiled) == 3
@@ -258,7 +262,7 @@ def found_by(search, sources, most=30, places=None):
     sizes = np.array(list(map(len, sources)))
     places = np.arange(len(sources)) if places is None else np.array(places)
     batches = batches_of(sources, sizes, most)
-    return hypotheses_of(chain.from_iterable(BatchQueue(search, sizes, most).run(batches, places)))
+    return hypotheses_of(chain.from_iterable(BatchQueue(search, sizes, most).run(batches, SearchRows(places))))
 
 
 def hypotheses_of(batches):
@@ -326,7 +330,7 @@ def test_a_prefix_may_hold_what_is_no_candidate():
     (source,) = rows(np.random.default_rng(5), (5,), SIZE)
     allowed_V = SHORTLISTS["two"].candidates(padded([source]))[0]
     prefix = np.flatnonzero(~allowed_V)[[3, 0]].tolist()
-    *_, last = search_of("beam", "two").steps(source, prefix)
+    *_, last = search_of("beam", "two").steps(source, SearchRows(np.zeros(1, int), [prefix]))
     finished = last.progress.finished
     ids, length = np.asarray(finished.ids)[0, 0], int(np.asarray(finished.lengths)[0, 0])
     assert ids[:2].tolist() == prefix
@@ -335,8 +339,6 @@ def test_a_prefix_may_hold_what_is_no_candidate():
 
 
 # === Through the Python API ===
-
-
 @pytest.fixture(scope="module")
 def translator():
     translator = translator_of(letters(), shared_embedding_and_softmax_weights=False, num_hidden_layers=1)

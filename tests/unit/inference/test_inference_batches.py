@@ -11,7 +11,7 @@ import pytest
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.batch_search import SearchBatch
+from t2t.inference.batch_search import SearchBatch, SearchRows
 from t2t.inference.growing_search import BatchQueue, min_active_size, select_active
 from t2t.inference.parallel import CPU_QUEUE, GPU_QUEUE, Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
@@ -20,9 +20,8 @@ from t2t.specs.features import FeatureKind
 from tests.builders import tiny_transformer
 from tests.waiting import LIMIT_S, join_all, start_thread
 
+
 # === Where rows are cut, their size in a batch, and how many form a batch: each limit by hand ===
-
-
 def sized(positions=None, has_inputs=True, max_length=256):
     inputs = SimpleNamespace(kind=FeatureKind.TOKENS) if has_inputs else None
     spec, hparams = SimpleNamespace(inputs=inputs), SimpleNamespace(max_length=max_length)
@@ -96,8 +95,6 @@ def test_rows_are_padded_to_the_longest_and_never_to_nothing():
 
 
 # === Batches of JAX are padded to few sizes, and not by much ===
-
-
 def test_sizes_by_hand():
     assert [padded_rows(rows) for rows in (1, 2, 3, 4, 5, 7, 9, 13, 100)] == [1, 2, 3, 4, 6, 8, 12, 16, 128]
     assert [padded_length(length) for length in (1, 8, 9, 17, 33, 41, 65, 130, 1000)] == [
@@ -118,8 +115,6 @@ def test_few_sizes_and_little_padding():
 
 
 # === Which unfinished batches are joined, as many as fit and no more, and which sentences leave them ===
-
-
 class Steps:
     """A search that finishes all sentences in a step, and all but `left` of each batch in the first."""
 
@@ -128,7 +123,7 @@ class Steps:
         self.seen = []
         """Steps and row indices of each batch."""
 
-    def start(self, indices, rows, seeds, prefixes=None, constraints=None):
+    def start(self, indices, rows, asked):
         return SearchBatch(indices, 0, None)
 
     def advance(self, batch):
@@ -150,7 +145,7 @@ def run(search, batches, size, max_ids):
 
     queue = BatchQueue(search, np.full(count, size), max_ids, concat)
     rows = [(np.array(batch), np.zeros((len(batch), size), np.int32)) for batch in batches]
-    found = chain.from_iterable(queue.run(rows, np.arange(count)))
+    found = chain.from_iterable(queue.run(rows, SearchRows(np.arange(count))))
     assert sorted(n for indices, _ in found for n in indices.tolist()) == list(range(count))
     return joined
 
@@ -189,8 +184,6 @@ def test_what_leaves_a_batch_and_what_stays():
 
 
 # === Parallel jobs: each is done once, on one device, and one failure ends all ===
-
-
 @pytest.fixture(scope="module")
 def model():
     return tiny_transformer(num_hidden_layers=1)

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from t2t.files.atomic import exclusive_lock, lock_beside
-from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, UNUSED_S, ConversionCache, ConvertedModel
+from t2t.inference.ctranslate2.cache import (
+    FOLDER,
+    MOST_TRIALS,
+    UNUSED_S,
+    Agreement,
+    Answers,
+    ConversionCache,
+    ConvertedModel,
+    Questions,
+    Reference,
+)
 from t2t.inference.ctranslate2.conversion import TokenLists, write_model, write_weights
 from t2t.inference.ctranslate2.engine import CTranslate2Engine, _use_avx512
-from t2t.inference.fallback import Agreement, Answers, FallbackEngine, Questions, Reference
+from t2t.inference.fallback import FallbackEngine
 from t2t.inference.translator import Translator
 from t2t.search.result import gnmt, power
 from t2t.specs.constants import EOS_ID, PAD_ID
@@ -19,9 +29,8 @@ from tests.builders import numpy, tiny_transformer, weights_of
 from tests.errors import refused
 from tests.letters import TEXTS, fast_of, letters, sharing, translator_of
 
+
 # === The engine ===
-
-
 @pytest.fixture(scope="module")
 def ours(letters_translator):
     return letters_translator
@@ -391,8 +400,6 @@ def test_it_is_made_again_for_more_positions_alone(load, cache, conversions):
 
 
 # === A fast engine handles the requests that it supports, and TensorFlow all others ===
-
-
 @pytest.fixture(scope="module")
 def greedy(letters_translator):
     return sharing(letters_translator, decode_method="greedy")

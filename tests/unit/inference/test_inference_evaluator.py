@@ -132,8 +132,6 @@ def test_rehearsal_decodes_where_an_evaluation_does_and_reads_only_the_extreme_b
 
 
 # === Memory ===
-
-
 def test_figures_are_those_of_whole_logits():
     model, features = tiny_transformer(num_hidden_layers=1), random_batch()
     logits, targets = numpy(model(features)), features["targets"]

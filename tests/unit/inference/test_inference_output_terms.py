@@ -127,8 +127,6 @@ def test_while_an_output_is_written_it_keeps_to_its_terms(translator):
 
 
 # === Reading ===
-
-
 @pytest.mark.parametrize(
     ("value", "about"),
     [
@@ -189,8 +187,6 @@ def test_large_tables_are_refused_and_small_ones_shared():
 
 
 # === What cannot be ===
-
-
 @pytest.mark.parametrize(
     ("terms", "changes", "about"),
     [
@@ -227,8 +223,6 @@ def test_a_problem_that_joins_its_pieces_takes_no_regex(translator):
 
 
 # === Files ===
-
-
 def test_a_file_of_terms(translator, job, tmp_path):
     lines = ['{"constraints": ["g h", "c"]}', "", '{"avoid": ["a", "b c"]}', '{"choices": ["a b", "h"]}', ""]
     texts = "".join(f"{text}\n" for text in [*TEXTS[:4], ""])

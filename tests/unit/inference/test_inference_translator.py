@@ -75,8 +75,6 @@ def by_hand(translator, text, hypothesis):
 
 
 # === Translating ===
-
-
 @pytest.mark.parametrize(("n_best", "changes"), [(3, {}), (1, {"decode_method": "greedy"})])
 def test_a_batch_of_n_is_n_batches_of_one(translator, n_best, changes):
     together = translator.translate(TEXTS, n_best, **changes)
@@ -236,8 +234,6 @@ def test_nothing_in_nothing_out(translator):
 
 
 # === Scoring ===
-
-
 def test_scores_by_hand_one_by_one_and_together(translator):
     pairs = [("a b", "c d e"), ("", "a"), ("h h h h h", ""), ("c", "a b c d e f g h a b c d e f")]
     expected = [
@@ -283,8 +279,6 @@ def test_a_score_without_a_number_is_refused():
 
 
 # === Blank inputs ===
-
-
 @pytest.mark.parametrize(
     ("n_best", "changes", "blank"),
     [
@@ -329,8 +323,6 @@ def test_a_blank_text_attends_to_nothing(translator):
 
 
 # === Given beginnings of outputs ===
-
-
 @pytest.mark.parametrize(("n_best", "changes"), [(3, {}), (1, {"decode_method": "greedy"}), (2, SAMPLE)], ids=str)
 def test_an_output_begins_as_given_and_goes_on_as_the_model_says(translator, n_best, changes):
     prefixes = ["b", "", "h a", "c c c c c c c c c c c c c c", "d", ""]
@@ -361,8 +353,6 @@ def test_what_is_best_stays_so_when_its_own_beginning_is_given(translator):
 
 
 # === Outputs that are forbidden ===
-
-
 def test_outputs_keep_to_what_is_asked_of_them(translator):
     assert any(len(h.ids) < 5 for found in translator.translate(TEXTS, 3) for h in found)
     rules = {"min_output_length": 4, "no_repeat_ngram_size": 1, "eos_penalty": 0.7}
@@ -377,8 +367,6 @@ def test_outputs_keep_to_what_is_asked_of_them(translator):
 
 
 # === Language models ===
-
-
 def test_a_beginning_is_gone_on_with_and_costs_nothing(continuer):
     beginnings = ["a b c", "", "d", "h g f e d c b a"]
     for text, found in zip(beginnings, continuer.translate(beginnings, 3), strict=True):
@@ -399,8 +387,6 @@ def test_a_language_model_scores_whole_texts(continuer):
 
 
 # === Sampling and streaming ===
-
-
 def test_samples_depend_on_seed_and_place_alone(translator):
     sentences = [WORDS.encode(text) for text in TEXTS]
     drawn = translator.translate_ids(sentences, 2, **SAMPLE)
@@ -427,8 +413,6 @@ def test_a_stream_reads_one_window_at_a_time(translator):
 
 
 # === Other properties ===
-
-
 def test_the_fingerprint_is_that_of_weights_and_words(translator, continuer):
     assert translator.fingerprint() == sharing(translator, beam_size=5).fingerprint()
     other, words = build(Letters, seed=4), TokenEncoder("abcdefgx")
@@ -465,8 +449,6 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(trans
 
 
 # === Mistakes ===
-
-
 @pytest.mark.parametrize(
     ("arguments", "about"),
     [

@@ -13,8 +13,17 @@ from keras import ops
 
 from t2t.layers.attention import MultiHeadAttention, attention_weights
 from t2t.layers.cache import CachingLayer, FixedCache, GrowingCache, KeysValues, StepCache, empty_cache, reorder_entries
-from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, words_keep
-from t2t.layers.scores import float32_product
+from t2t.layers.masks import (
+    CAUSAL,
+    EVERYTHING,
+    Span,
+    float32_product,
+    keys_keep,
+    padding_keep,
+    score_bias,
+    span_keep,
+    words_keep,
+)
 from t2t.registry import MODELS
 from tests.builders import numpy, tokens_spec
 from tests.small_models import small_hparams
@@ -34,8 +43,6 @@ def attention(width=4, heads=2, keys=4, values=4, dropout=0.0, bias=False, **kwa
 
 
 # === Masks ===
-
-
 def test_masks_by_hand():
     np.testing.assert_array_equal(padding_keep(np.array([[5, 1, 0], [1, 0, 0]])), [[1, 1, 0], [1, 0, 0]])
     assert keys_keep(np.array([[True, False], [True, True]])).shape == (2, 1, 1, 2)  # for every head and query
@@ -69,8 +76,6 @@ def test_encoders_cache_nothing_with_any_window(name):
 
 
 # === Weights ===
-
-
 def test_weights_by_hand():
     """Scores are q . k / sqrt(2). With q = (sqrt 2, 0) and keys that begin with 0 and ln 3, softmax is 1/4, 3/4."""
     weights = attention_weights(one_head([math.sqrt(2), 0.0]), one_head([0.0, 9.0], [math.log(3), -9.0]), ALL_KEPT)
@@ -88,8 +93,6 @@ def test_what_is_masked_has_no_weight_and_the_rest_share_all(dtype):
 
 
 # === The layer ===
-
-
 def test_kernels_begin_as_glorot_has_it_each_for_itself():
     """Uniform up to sqrt(6 / (in + out)), variance 2 / (in + out); a joint matrix would have a smaller variance."""
     layer = attention(width=256, heads=4, keys=256, values=128)
@@ -114,8 +117,6 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
 
 
 # === Words of inputs ===
-
-
 @pytest.mark.parametrize(
     ("ids", "kept"),
     [

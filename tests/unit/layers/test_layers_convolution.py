@@ -103,8 +103,6 @@ def test_depthwise_weights_begin_so_that_the_variance_stays():
 
 
 # === Residual networks ===
-
-
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [1, 3, 7])
 def test_a_convolution_has_the_same_zeros_on_all_sides(kernel, stride):
@@ -117,8 +115,6 @@ def test_a_convolution_has_the_same_zeros_on_all_sides(kernel, stride):
 
 
 # === Separable convolutions ===
-
-
 def grid(rows, columns, channels, seed=0):
     return np.random.default_rng(seed).normal(size=(1, rows, columns, channels)).astype(np.float32)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.feed_forward import BLOCK, Experts, HierarchicalGate, NoisyTopKGate, group_by_expert, squared_variation
+from t2t.layers.feed_forward import BLOCK, Experts, NoisyTopKGate, group_by_expert, squared_variation
 from t2t.layers.mode import Costs, in_mode
+from t2t.models.classics.lstm_moe import HierarchicalGate
 from tests.builders import numpy, randomise
 
 SEED = tf.constant([3, 4], tf.int64)
@@ -135,7 +136,8 @@ def test_few_assignments_need_few_blocks_however_many_experts_there_are(length):
     [(1, False, 0), (BLOCK, False, 0), (3 * BLOCK + 7, False, 0), (BLOCK + 5, True, 0), (BLOCK + 5, False, 3)],
 )
 def test_each_position_gets_what_its_experts_make_of_it(count, gated, groups):
-    layer = Experts(3, 4, 9 if groups else 5, 2, 0.5, activation="relu", dropout=0.0, gated=gated, groups=groups)
+    gate = HierarchicalGate(9, groups, 2, name="gate") if groups else None
+    layer = Experts(3, 4, 9 if groups else 5, 2, 0.5, activation="relu", dropout=0.0, gated=gated, gate=gate)
     layer.build((None, None, 3))
     randomise(layer)
     x = positions(count)[None]

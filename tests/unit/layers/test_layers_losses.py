@@ -25,9 +25,8 @@ from tests.reference.transformer import smoothed_loss
 
 V, D, BLOCK = 50, 8, BLOCKS["cpu"]
 
+
 # === From logits ===
-
-
 @pytest.mark.parametrize("kind", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9, 0.99])
 def test_against_the_distribution_written_out(smoothing, kind):
@@ -59,8 +58,6 @@ def test_losses_are_float32_whatever_the_logits(dtype):
 
 
 # === By blocks of the output layer ===
-
-
 def example(positions):
     random = np.random.default_rng(0)
     hidden = random.normal(size=(positions, D)).astype(np.float32) * 2
@@ -195,8 +192,6 @@ def test_no_more_logits_than_a_block_of_the_device_are_ever_held():
 
 
 # === Scores ===
-
-
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 4), (SCORES_BLOCK,), (SCORES_BLOCK + 1,), (2 * SCORES_BLOCK + 3,)])
 def test_scores_are_those_of_whole_logits_in_the_shape_of_the_targets(shape):
     rng = np.random.default_rng(0)

@@ -33,8 +33,6 @@ def sound(length, seed=0):
 
 
 # === Images ===
-
-
 def test_an_image_is_given_mean_zero_and_variance_one():
     images = np.random.default_rng(1).integers(0, 256, (2, 5, 4, 3)).astype(np.uint8)
     found = numpy(standardised(images, "float32"))
@@ -70,8 +68,6 @@ def test_the_entry_flow_gives_a_vector_for_16_by_16_pixels(shape, positions):
 
 
 # === Sound ===
-
-
 @pytest.mark.parametrize("for_converters", [False, True])
 def test_log_mel_energies_are_those_of_the_formula(for_converters):
     samples = sound(78)
@@ -117,8 +113,6 @@ def test_sound_gives_a_position_for_four_frames_and_ends_where_the_zeros_begin()
 
 
 # === Vectors and classes ===
-
-
 def test_vectors_go_through_one_dense_layer_and_end_where_the_zeros_begin():
     bottom = RealVectors(FeatureSpec(kind=FeatureKind.REAL, shape=(3,)), 2)
     bottom.build()
@@ -139,8 +133,6 @@ def test_the_loss_of_vectors_is_half_the_squared_error_of_those_that_are_data():
 
 
 # === Choosing ===
-
-
 def a_spec(inputs, targets=FeatureKind.TOKENS):
     features = {
         "inputs": FeatureSpec(kind=inputs, vocab_size=9, shape=(4, 4, 1)),
@@ -174,8 +166,6 @@ def test_a_modality_that_does_not_fit_is_refused(side, name, named):
 
 
 # === 16-bit activations ===
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("kind", [FeatureKind.TOKENS, FeatureKind.LABEL])
 def test_logits_of_16_bit_states_are_float32_so_that_none_tie_and_the_best_is_the_best(dtype, kind):

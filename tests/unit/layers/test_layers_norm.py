@@ -111,8 +111,6 @@ def test_moments_of_16_bit_activations_are_float32():
 
 
 # === Adapters ===
-
-
 def test_a_layer_by_hand():
     inputs = keras.Input((2,))
     layer = keras.layers.Dense(3, name="layer")

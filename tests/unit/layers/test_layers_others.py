@@ -22,8 +22,6 @@ SEED = tf.constant([1, 2], tf.int64)
 
 
 # === Embeddings ===
-
-
 def tokens(size):
     return FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)
 
@@ -60,8 +58,6 @@ def test_tables_begin_normal_with_a_variance_of_one_over_the_width(layer):
 
 
 # === Positions ===
-
-
 def test_biases_of_logits():
     top = TokenSoftmax(tokens(5), 4, has_bias=True)
     top.build()
@@ -153,8 +149,6 @@ def test_dropout_of_the_feed_forward_is_inside():
 
 
 # === Dropout ===
-
-
 def test_dropout_of_a_residual_is_on_the_sub_layers_output_alone():
     layer = Residual(lambda x, seed: 0.0 * x + 1.0, "pre", 1e-6, 0.5, name="residual")
     layer.build((None, None, 3))

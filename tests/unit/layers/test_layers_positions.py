@@ -9,17 +9,23 @@ import tensorflow as tf
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.masks import key_offsets
-from t2t.layers.positions import RelativeBias, RelativePositions, buckets_of_offsets, rotate
-from t2t.layers.words import NextWord, WordCounts, word_starts_of
+from t2t.layers.positions import (
+    NextWord,
+    RelativeBias,
+    RelativePositions,
+    WordCounts,
+    buckets_of_offsets,
+    rotate,
+    word_starts_of,
+)
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder
 from tests.builders import numpy, tiny_transformer, tokens_spec
 from tests.errors import refused
 
+
 # === Relative positions: Shaw et al. 2018, section 3.2 ===
-
-
 def numbered(most=1):
     """One channel; the key vector of distance d is d, the value vector 10 d."""
     layer = RelativePositions(most, 1, 1)
@@ -66,8 +72,6 @@ def test_16_bit_vectors_are_multiplied_exactly(dtype):
 
 
 # === Relative biases: Raffel et al. 2020, section 2.1 ===
-
-
 def bucket_of(causal):
     """Bucket by distance, key minus query, with the paper's 32 buckets and distances up to 128."""
     return dict(zip(range(-128, 129), buckets_of_offsets(32, 128, causal).tolist(), strict=True))
@@ -121,8 +125,6 @@ def test_biases_are_looked_up_exactly_and_their_gradients_are_sums_over_pairs():
 
 
 # === Rotary positions: Su et al. 2021, section 3.2.2 ===
-
-
 def turned(vector, position):
     return numpy(rotate(np.array([[[vector]]], np.float32), np.array([position])))[0, 0, 0]
 
@@ -142,8 +144,6 @@ def test_16_bit_channels_are_rotated_in_float32_and_rounded_once(dtype):
 
 
 # === Positions that count words ===
-
-
 @pytest.mark.parametrize("first", [0, 1])
 def test_counts_of_words_by_hand(first):
     """Ids 3 and 5 start words, 2 and 4 do not; a decoding step continues the count. Word 1 has more than 16 symbols."""
@@ -214,8 +214,6 @@ def test_problems_of_a_mixture_count_words_as_each_alone():
 
 
 # === The next word ===
-
-
 def next_word(policy="float32"):
     """Returns a layer of two channels whose projection doubles them."""
     layer = NextWord(2, dtype=policy)

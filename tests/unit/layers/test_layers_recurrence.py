@@ -140,8 +140,6 @@ def test_16_bit_sequences_have_float32_states(policy):
 
 
 # === Convolutional units ===
-
-
 @pytest.mark.parametrize("rows", [1, 2])
 def test_turns_after_the_last_step_change_nothing(rows):
     rng = np.random.default_rng(0)
@@ -159,8 +157,6 @@ def test_turns_after_the_last_step_change_nothing(rows):
 
 
 # === Custom gradients, and programs without gradients ===
-
-
 @custom_gradient
 def tripled(x):
     """Its custom gradient is 5, wrong on purpose, to show which gradient is used."""

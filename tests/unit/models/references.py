@@ -79,6 +79,7 @@ def architecture_of(model):
         activation=hparams.activation, shared_embedding=hparams.shared_embedding and spec.shared_vocabulary,
         tied_softmax=hparams.shared_embedding_and_softmax_weights, window=hparams.self_attention_window,
         decoder_layer=hparams.decoder_layer, max_distance=hparams.max_relative_position,
+        relative_keys=hparams.relative_keys,
         buckets=hparams.relative_bias_buckets, bucket_distance=hparams.relative_bias_max_distance,
         start=hparams.target_start, start_id=hparams.target_start_id,
     )  # fmt: skip

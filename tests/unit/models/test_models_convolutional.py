@@ -24,9 +24,8 @@ from tests.models import directional_derivatives, loss_of_reference, stepwise
 from tests.unit.models.references import UNTIED, reference_of, tiny
 from tests.unit.models.test_models_sizes import count, shapes
 
+
 # === ByteNet: long targets, size ===
-
-
 def test_a_target_may_be_longer_than_what_it_unfolds_over():
     model = tiny("byte_net", unfolding_factor=1.0, unfolding_offset=0)
     features = {"inputs": padded([[4, 1]]), "targets": padded([[5, 6, 7, 8, 9, 1]])}
@@ -41,8 +40,6 @@ def test_parameters_of_a_cascade_by_hand():
 
 
 # === ConvS2S: gradients against its reference, initial weights ===
-
-
 @pytest.mark.parametrize(
     ("attentions", "changes"),
     [
@@ -107,8 +104,6 @@ def test_a_scaled_gradient_is_that_of_the_same_value():
 
 
 # === WaveNet without inputs, in long decoding, by hand, and in learning ===
-
-
 def test_logits_without_inputs_with_tables_of_their_own_and_other_widths():
     own = {"kernel_size": 3, "skip_channels": 5, "shared_embedding_and_softmax_weights": False}
     model = tiny("wavenet", tokens_spec(inputs=0), **own)

@@ -126,6 +126,7 @@ REFUSED = [
     ),
     ("transformer_prepend", {"positions": "rotary"}, "positions=rotary sinusoidal learned none"),
     ("transformer_prepend", {"decoder_layer": "ssru"}, "decoder_layer=ssru decoder_layer=self_attention"),
+    ("transformer_prepend", {"relative_keys": 2}, "relative_keys=2 relative_keys=0"),
     ("transformer_prepend", {"num_encoder_layers": 2}, "num_encoder_layers=2 num_encoder_layers=0"),
     ("transformer_prepend", {"target_space_embedding": True}, "target_space_embedding=True target_space_embedding=f"),
     ("universal_transformer_tiny", {"num_decoder_layers": 3}, "num_decoder_layers=3"),

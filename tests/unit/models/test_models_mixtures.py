@@ -15,9 +15,8 @@ from tests.errors import refused
 from tests.kinds import SPECS
 from tests.unit.models.references import reference_of, tiny
 
+
 # === Every model ===
-
-
 class Silent(Transformer):
     """A model, for example of a plug-in, that declares only the layers of its targets."""
 
@@ -100,8 +99,6 @@ def test_one_body_of_words_and_classes():
 
 
 # === Problems that share one embedding and one output layer ===
-
-
 def spec_of(**sizes):
     members = tuple(dataclasses.replace(tokens_spec(size, size), name=name) for name, size in sizes.items())
     return ProblemSpec(name="-".join(sizes), members=members)

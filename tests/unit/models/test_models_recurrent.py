@@ -28,9 +28,8 @@ from tests.models import (
 )
 from tests.unit.models.references import reference_of, tiny
 
+
 # === LSTMs ===
-
-
 def lstm(attention, spec=None, **changes):
     name = "lstm_seq2seq_attention" if attention else "lstm_seq2seq"
     return tiny(name, spec, **changes, **({"attention_mechanism": attention} if attention else {}))
@@ -81,8 +80,6 @@ def test_a_problem_without_inputs_is_refused():
 
 
 # === Several problems ===
-
-
 @pytest.mark.parametrize("attention", ["bahdanau"], indirect=True)
 def test_problems_with_decoders_of_their_own_share_the_encoder_alone(attention):
     one, other = (dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
@@ -110,8 +107,6 @@ def test_problems_with_decoders_of_their_own_share_the_encoder_alone(attention):
 
 
 # === Mixtures of experts ===
-
-
 def test_both_mixtures_cost_what_they_are_used_unevenly_and_padding_does_not():
     """Doubling the weight doubles the cost, and padding positions change nothing."""
     narrow, wide = batch(), batch(widths=(13, 11))
@@ -123,8 +118,6 @@ def test_both_mixtures_cost_what_they_are_used_unevenly_and_padding_does_not():
 
 
 # === Recurrent continuous translation models ===
-
-
 def test_the_mean_of_many_columns_is_as_exact_in_half_precision_as_its_type():
     model = tiny("rctm_1", dtype="mixed_bfloat16")
     features = batch(sources=range(257, 273))
@@ -207,8 +200,6 @@ def test_a_graph_of_unknown_sizes_takes_any(name):
 
 
 # === The Extended Neural GPU ===
-
-
 def silenced(width=3):
     """A model with one memory position per word, whose gated units have zero weights and biases."""
     model = tiny("extended_neural_gpu", hidden_size=width, unfolding_factor=1.0, unfolding_offset=0)

@@ -52,6 +52,7 @@ CASES = {
     "a decoder of SSRU": {"decoder_layer": "ssru"},
     "a decoder of SSRU, pre-norm": {"decoder_layer": "ssru", "norm_position": "pre", "positions": "none"},
     "relative positions": {**ONE, "positions": "relative", "max_relative_position": 2},
+    "vectors of each head beside sinusoids": {**ONE, "relative_keys": 3},
     "rotary positions": {**ONE, "positions": "rotary"},
     "positions of words, sines first": {
         **ONE, "positions": "words", "sinusoid_layout": "split", "norm_position": "pre",
@@ -73,7 +74,7 @@ CASES = {
     },
     "relative biases, shared keys, a window": {
         "positions": "relative_bias", "relative_bias_buckets": 6, "relative_bias_max_distance": 5, "num_heads": 4,
-        "num_kv_heads": 2, "self_attention_window": 6,
+        "num_kv_heads": 2, "self_attention_window": 6, "relative_keys": 2,
     },
     "T5": T5,
     "T5, version 1.1": {
@@ -146,7 +147,8 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, output_bi
         *(
             CASES[name]
             for name in (
-                "relative positions", "rotary positions", "T5", "rms norms", "two heads of keys and values",
+                "relative positions", "vectors of each head beside sinusoids", "rotary positions", "T5", "rms norms",
+                "two heads of keys and values",
                 "biases of logits",
             )
         ),

@@ -231,7 +231,7 @@ VARIANTS = {
         "target_start": "pad",
     },
     "rotary": {"positions": "rotary", "num_kv_heads": 1, "norm_position": "pre"},
-    "a window": {"self_attention_window": 3},
+    "a window, vectors of each head": {"self_attention_window": 3, "relative_keys": 2},
     "inputs whose end is not read": {"input_end": False},
 }
 

@@ -21,7 +21,7 @@ from t2t.inference.files.shards import Shard, merge_parts
 from t2t.inference.files.windows import FileJob
 from t2t.pipelines.decoding import MOST_SHARDS, answer_file
 from t2t.pipelines.generation import MakeShards, NamedProblem, generate_all
-from t2t.pipelines.pipeline import parse_beam_options, run_pipeline
+from t2t.pipelines.pipeline import Failures, parse_beam_options, run_pipeline
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
 from t2t.runs import loading
@@ -104,8 +104,6 @@ def local_data(sums_class, tmp_path):
 
 
 # === Generation and decoding by Apache Beam: the bytes of one machine ===
-
-
 OPTIONS = "--runner=DirectRunner"
 
 
@@ -166,7 +164,10 @@ def test_a_worker_that_would_make_other_data_is_refused(sums_class, tmp_path):
     generate_part(get_problem("pipeline_sums"), tmp_path / "beam", tmp_path, 0, 0, 4)
     partial = tmp_path / "beam/.pipeline_sums.partial"
     named = NamedProblem(name="pipeline_sums", options={}, t2t_usr_dir="")
-    task = MakeShards(named=named, plan=read_plan(partial), folder=partial, tmp_dir=tmp_path)
+    failures = Failures(partial / "failures")
+    task = MakeShards(
+        named=named, plan=read_plan(partial), folder=partial, tmp_dir=tmp_path, count=1, failures=failures
+    )
     assert task.open().problem.name == "pipeline_sums"
     other = dataclasses.replace(task, named=dataclasses.replace(named, options={"vocab_size": 310}))
     with refused("pipeline_sums", "vocab_size:", 300, 310):

@@ -194,8 +194,6 @@ def test_samples_without_a_copy_are_dropped():
 
 
 # === Empty samples ===
-
-
 def test_a_sample_is_empty_by_its_features_alone():
     """Samples may have more than the features: notes, or the inputs of a corpus for a language model."""
     given = [

@@ -1,3 +1,4 @@
+import dataclasses
 import importlib
 import json
 import os
@@ -76,7 +77,7 @@ def test_a_folder_registers_what_its_modules_do(load):
     assert re.fullmatch(r"[0-9a-f]{64}", plugin.fingerprint)
     assert HPARAMS.get("my_very_own_hparams")().hidden_size == 64
     assert HPARAMS.entry("my_very_own_hparams").summary == "A set of one's own."
-    assert json.loads(json.dumps(plugin.to_dict()))["registered"] == ["hparams:my_very_own_hparams"]
+    assert json.loads(json.dumps(dataclasses.asdict(plugin)))["registered"] == ["hparams:my_very_own_hparams"]
 
 
 def test_loading_again_gives_the_same_answer(usr_dir, install):

@@ -268,7 +268,7 @@ def made(tmp_path):
         problem = get_problem(config.problem, config.problem_options)
         generate(problem, config.data_folder, tmp_path, workers=1)
         data = open_data(config, problem)
-        return data, Experiment(config, HPARAMS, HPARAMS).record(HPARAMS, [data], {})
+        return data, Experiment(config, HPARAMS, HPARAMS).record(HPARAMS, [data])
 
     return make
 

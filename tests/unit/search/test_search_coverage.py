@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.layers.scores import probabilities
+from t2t.layers.masks import probabilities
 from t2t.search.coverage import covering, log_coverage, reorder_covered, start_coverage
 from t2t.search.result import gnmt
 from t2t.search.settings import SearchSettings

@@ -331,8 +331,6 @@ def test_a_client_that_reads_nothing_of_an_answer_loses_it(unsent, lives):
 
 
 # === Which origins are answered: programs and own pages under known host names, but not pages of other sites ===
-
-
 OWN = ["127.0.0.1", "localhost", "[::1]"]
 
 

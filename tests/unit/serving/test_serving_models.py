@@ -17,9 +17,8 @@ from tests.letters import TEXTS, letters, letters_alone, translator_of
 from tests.unit.serving.conftest import various
 from tests.waiting import LIMIT_S, join_all, start_thread
 
+
 # === Warm-up ===
-
-
 class Watched:
     """A translator that notes the shapes of warm-up batches, and decodes none."""
 
@@ -58,8 +57,6 @@ def test_what_requests_need_is_compiled():
 
 
 # === Devices ===
-
-
 class Together(ServedModel):
     """A model that answers two batches at a time, and notes the devices."""
 
@@ -111,8 +108,6 @@ def test_each_device_is_warmed_up(on_two):
 
 
 # === Waiting requests are processed in batches, in order, once; the queue is bounded ===
-
-
 class Answers:
     """Doubles numbers; blocks each batch until it is released."""
 

@@ -88,19 +88,27 @@ def test_outputs_hold_what_a_request_asks_for(client, translator):
 
 @pytest.mark.parametrize("model", ["letters", "alone", "bytes"])
 def test_an_output_ends_before_a_stop_and_may_begin_with_its_prompt(client, model):
-    """Streamed or not; a stop of several characters may come in several pieces. A stream then searches no further."""
-    whole = client.post(COMPLETIONS, json={"model": model, "prompt": "a b", "temperature": 0}).json()["choices"][0][
-        "text"
-    ]
+    """Streamed or not; a stop of several characters may come in several pieces. Neither then searches any further."""
+    (choice,), usage = map(
+        client.post(COMPLETIONS, json={"model": model, "prompt": "a b", "temperature": 0}).json().get,
+        ("choices", "usage"),
+    )
+    whole = choice["text"]
     stop = whole[len(whole) // 2 :][:3]
     expected = whole[: whole.index(stop)]
     asked = {"model": model, "prompt": "a b", "temperature": 1e-6, "stop": [stop, "none"], "echo": True, "n": 2}
     found = client.post(COMPLETIONS, json=asked).json()
     assert [(one["text"], one["finish_reason"]) for one in found["choices"]] == [("a b" + expected, "stop")] * 2
+    assert found["usage"]["completion_tokens"] < usage["completion_tokens"]
+    several = client.post(COMPLETIONS, json={**asked, "prompt": ["a b", "c"]}).json()["choices"]
+    assert [one["text"] for one in several[:2]] == ["a b" + expected] * 2
     streamed = {**asked, "stream": True, "stream_options": {"include_usage": True}}
     *events, last, _ = events_of(client.post(COMPLETIONS, json=streamed))
     check_chunks(list(map(json.loads, events)), found, is_chat=False)
-    assert json.loads(last)["usage"]["completion_tokens"] < found["usage"]["completion_tokens"]
+    assert json.loads(last)["usage"] == found["usage"]
+    if model == "letters":
+        (scored,) = client.post(COMPLETIONS, json={**asked, "n": 1, "logprobs": 0}).json()["choices"]
+        assert (scored["text"], len(scored["logprobs"]["tokens"])) == ("a b" + expected, usage["completion_tokens"])
 
 
 def test_log_probabilities_are_those_of_the_tokens_written(client, translator):
@@ -166,8 +174,6 @@ def test_what_clients_send_by_default_is_taken(client, translator):
 
 
 # === Streamed answers: their pieces, joined, are the answer that is not streamed ===
-
-
 SEARCHES = [
     ("letters", {"decode_method": "greedy"}), ("bytes", {"n_best": 2}),
     ("alone", {"decode_method": "sample", "seed": 3, "n_best": 2, "sampling_temperature": 1.5}),
@@ -265,8 +271,6 @@ def test_a_bug_in_a_search_is_the_last_event(translator, caplog):
 
 
 # === A model whose steps the test allows ===
-
-
 class Gated(ServedModel):
     """A model that adds a word each time its gate is released."""
 

@@ -10,10 +10,9 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.serving.engine import ServingEngine
 from t2t.serving.requests import SEARCH_KEYS
 from t2t.serving.routes import build_app
-from t2t.studio.loaded_models import LoadedModels
 from t2t.studio.routes import insight_addresses
 from t2t.studio.run_folders import RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModels, Studio
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +152,6 @@ def test_what_is_served_is_told_to_programs_and_people(client, app):
 
 
 # === Requests that are refused: the status, and an error of one line in the form of the route that names  ===
-
-
 ROWS, PLAIN = "/v1/models/letters:predict", "/translate"
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 SAMPLE = {"decode_method": "sample"}
@@ -234,8 +231,8 @@ MISTAKES = [
         ({"model": "alone", "avoid": ["b"]}, 400, "constraints: letters_alone"),
         ({"colour": 3}, 400, "colour prompt, model, n"),
         ({"max_tokens": 0}, 400, "max_tokens=0: 1;"),
-        ({"n": 9}, 400, "beam_size=9: 5"),
-        ({"n": 9, "temperature": 1}, 400, "n_best=9: 5"),
+        ({"n": 9}, 400, "n=9: 5"), ({"beam_size": 9, "n": 2}, 400, "beam_size=9: 5"),
+        ({"n": 9, "temperature": 1}, 400, "n=9: 5"),
         ({"temperature": "hot"}, 400, "temperature='hot':"),
         ({"top_p": 2}, 400, "top_p=2: 1.0;"), ({"top_p": 0}, 400, "top_p=0: 0.0;"),
         ({"seed": "x", "temperature": 1}, 400, "seed='x': str"),
@@ -267,6 +264,7 @@ def test_mistakes_are_answered_in_one_line(client, path, body, status, about):
         assert error["type"] == "invalid_request_error"
         is_named = about.partition(" ")[0].strip("':").partition("=")[0].partition("'")[0] in body
         assert not is_named or error["param"] in body
+        assert status != 404 or (error["param"], error["code"]) == ("model", "model_not_found")
         error = error["message"]
     assert answer.status_code == status
     assert "\n" not in error

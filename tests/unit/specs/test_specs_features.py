@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from t2t.files.trust import read_record
-from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.specs.mixture import merge_problem_entries, mixture_of, select_problem_entries, split_mixture
+from t2t.specs.features import (
+    FeatureKind,
+    FeatureSpec,
+    ProblemSpec,
+    merge_problem_entries,
+    mixture_of,
+    select_problem_entries,
+    split_mixture,
+)
 from tests.errors import refused
 
 TEXT = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=100)

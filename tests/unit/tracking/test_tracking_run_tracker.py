@@ -210,8 +210,6 @@ def test_another_folder_is_said_at_once(tmp_path):
 
 
 # === MLflow and Weights & Biases, offline: what they store of a run and of a resumed run ===
-
-
 NAMES = ("--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_tiny")
 
 

@@ -55,8 +55,6 @@ class Store:
 
 
 # === Checkpoints ===
-
-
 @pytest.mark.parametrize(
     ("train_steps", "update", "keep_max", "saved"), [(5, 0, 3, [2, 4, 5]), (4, 0, 0, [2, 4]), (4, 4, 0, [])]
 )
@@ -183,8 +181,6 @@ def test_how_long_training_takes_is_said_once_the_first_updates_are_timed(update
 
 
 # === Evaluation ===
-
-
 def evaluated(scores, metric="bleu", train_steps=None, saved=(), update=0, history=(), step=None, **options):
     """Fits with an evaluation after each update that gives `scores` in turn; returns (tracker, trainer, store)."""
     store, figures = Store(*saved), iter(scores)
@@ -319,8 +315,6 @@ def test_with_another_figure_the_best_of_the_checkpoints_that_are_left_is_marked
 
 
 # === What is shown and written ===
-
-
 class Terminal(io.StringIO):
     encoding = "utf-8"
 
@@ -396,8 +390,6 @@ def test_events_that_cannot_be_written_are_one_line(tmp_path):
 
 
 # === Signals ===
-
-
 @pytest.fixture(autouse=True)
 def handlers():
     """The default handlers of signals, although the tests may run under nohup; those before come back at the end."""

@@ -115,9 +115,8 @@ def test_compiled_by_xla_the_same_tokens_are_read():
 LOGITS = np.array([0.3, -0.5, 1.1])
 REWARDS = np.array([0.2, 1.0, 0.5])
 
+
 # === The weights ===
-
-
 @pytest.mark.parametrize("samples", [2, 3])
 def test_the_estimate_of_the_expected_reward_is_unbiased(samples):
     """Over all draws of K from three outputs: E[sum of weights * d(-log P)] is the gradient of -sum of P * reward.

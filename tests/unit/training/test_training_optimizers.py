@@ -251,8 +251,6 @@ def test_a_schedule_that_returns_no_rate_is_refused(found):
 
 
 # === Learning rates by hand ===
-
-
 def rate(update, shape, factor, warmup, minimum=0.0, hidden_size=512, train_steps=100_000):
     hparams = HParams(
         learning_rate_schedule=shape, learning_rate=factor, learning_rate_warmup_steps=warmup,

@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from t2t.backends.choice import backend
-from t2t.backends.tensorflow.backend import apply_precision, xla_errors
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.backends.tensorflow.functions import ReplicaFunction
 from t2t.backends.update import GROWTH_INTERVAL, INITIAL_SCALE, LossScale, dropout_seed
@@ -28,9 +27,8 @@ from tests.builders import batch, tiny_hparams, tiny_transformer, tokens_spec
 from tests.errors import refused
 from tests.slopes import slope_step, slopes
 
+
 # === Seeds ===
-
-
 def test_seeds_are_all_different_and_leave_room_for_a_layers_number():
     places = itertools.product(range(3), range(1, 40), range(4), range(4))
     seeds = [dropout_seed(*place) for place in places]
@@ -46,8 +44,6 @@ def test_digits_of_neighbouring_numbers_do_not_run_together():
 
 
 # === Loss scale ===
-
-
 def test_without_need_the_scale_is_one_and_has_no_state():
     scale = LossScale(dynamic=False)
     scale.update(tf.constant(False))
@@ -70,8 +66,6 @@ def test_scale_halves_doubles_and_never_falls_below_one_nor_moves_in_a_rehearsal
 
 
 # === Strategies ===
-
-
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_replicas_on_the_processor(replicas):
     strategy = build_strategy(worker_cpu=replicas)
@@ -91,8 +85,6 @@ def test_more_devices_than_there_are_or_weights_in_parts():
 
 
 # === Weights ===
-
-
 @pytest.fixture(scope="module")
 def step():
     """A step with all kinds of state, which every test sets anew."""
@@ -151,8 +143,6 @@ def test_averaged_weights_are_lent_and_given_back_also_after_an_error(step):
 
 
 # === Memory ===
-
-
 def test_memory_counts_what_there_is_and_is_told_in_one_line():
     model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
     size = 4 * model.count_params()
@@ -189,8 +179,6 @@ def test_memory_that_a_device_does_not_tell_is_none():
 
 
 # === Cost, against a count by hand, product by product ===
-
-
 def by_hand(rows, S, T, D, F, N, V):
     """Section 3 of the paper, written out: 2 m k n for each product of (m, k) and (k, n), times three for training."""
     project, inner = 2 * D * D, 2 * D * F  # of one position
@@ -334,7 +322,7 @@ def test_float32_is_float32_and_the_others_allow_tensorfloat32():
     (field,) = (one for one in dataclasses.fields(TrainHParams) if one.name == "precision")
     assert ("auto", *CHOICES) == field.metadata["choices"]
     for precision, (allowed, policy) in (*CHOICES.items(), *reversed(CHOICES.items())):
-        assert apply_precision(precision) == policy
+        assert backend().apply_precision(precision) == policy
         assert tf.config.experimental.tensor_float_32_execution_enabled() is allowed
 
 
@@ -349,7 +337,7 @@ def uncompilable(x):
 
 
 def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
-    with refused("xla=on", "inputs", "8)", "--hparams=xla=off"), xla_errors(True, BATCH):
+    with refused("xla=on", "inputs", "8)", "--hparams=xla=off"), backend().compile_errors(True, BATCH):
         uncompilable(tf.zeros([2]))
 
 
@@ -360,6 +348,6 @@ def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
      (True, tf.errors.ResourceExhaustedError(None, None, "x"))],
 )  # fmt: skip
 def test_other_errors_stay_what_they_are(enabled, error):
-    with pytest.raises(type(error)) as caught, xla_errors(enabled, BATCH):
+    with pytest.raises(type(error)) as caught, backend().compile_errors(enabled, BATCH):
         raise error
     assert caught.value is error

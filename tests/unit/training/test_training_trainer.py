@@ -94,8 +94,6 @@ def test_a_report_by_hand():
 
 
 # === What ends a run ===
-
-
 def test_what_is_not_finite_is_named_at_the_next_log_step():
     run = trainer(Step(bad=(3, 4)), train_steps=9, log_every=5)
     with refused(3, "nan", 1.5, "learning_rate_warmup_steps", "--warm_start_from", by=DivergedError):

@@ -81,8 +81,6 @@ def test_the_set_to_paste_is_the_best_trials(result):
 
 
 # === The metric of a study: its name, its direction, and the hparams change that makes evaluations report it ===
-
-
 A = SimpleNamespace(name="a", metrics=("bleu", "chrf"))
 B = SimpleNamespace(name="b", metrics=("accuracy_per_sequence",))
 PLAIN = SimpleNamespace(name="lm", metrics=())

@@ -95,8 +95,6 @@ def test_the_grid_ends_with_its_last_combination(tmp_path):
 
 
 # === Ends of trials ===
-
-
 def test_a_trial_below_the_median_is_stopped_and_stays_so(open_study):
     study = open_study(trials=6, startup_trials=2)
     for value in (5.0, 6.0, 7.0):
@@ -158,8 +156,6 @@ def test_trials_that_nobody_ended_go_on(open_study):
 
 
 # === The folder of a study, and a database ===
-
-
 @pytest.mark.parametrize("is_named_by_folder", [False, True])  # as by earlier versions
 def test_a_study_in_a_renamed_folder_is_the_same(open_study, tmp_path, is_named_by_folder):
     class Earlier(Study):
@@ -303,8 +299,6 @@ def test_settings_say_what_they_are():
 
 
 # === Its journal after crashes and full disks ===
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "study.journal"
@@ -357,8 +351,6 @@ def test_a_journal_that_cannot_be_written_is_one_line(path, monkeypatch):
 
 
 # === The command of a trial ===
-
-
 def test_searched_values_come_before_the_others_and_drop_what_they_leave_unread():
     """As ranges of hparams that a value leaves unread are not searched."""
     others = "positions=words,read_next_word=true,num_heads=2"

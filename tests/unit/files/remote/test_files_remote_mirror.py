@@ -74,7 +74,7 @@ def test_what_is_deleted_in_the_store_goes_here_and_what_it_never_had_stays(stor
 
 
 def test_other_paths_are_left_alone(tmp_path, store):
-    service, store.service = store.service, None  # any request would fail
+    inner, store.store = store.store, None  # any request would fail
     path = tmp_path / "file"
     mirror.fetch(path)
     assert not mirror.exists(path)
@@ -90,7 +90,7 @@ def test_other_paths_are_left_alone(tmp_path, store):
     assert mirror.names_in(tmp_path) == {"file"}
     assert mirror.names_in(tmp_path / "none") == set()
     assert mirror.list_files(tmp_path) == []
-    store.service = service
+    store.store = inner
 
 
 def test_the_marker_of_a_folder_is_removed_first_and_written_last(store):

@@ -37,8 +37,6 @@ def out(tmp_path):
 
 
 # === One line for each line ===
-
-
 def test_every_line_is_answered_in_its_place_and_counted_once(job, out):
     class Watched(Reverser):
         def translate_ids(self, sentences, n_best=1, *, on_done, **others):
@@ -189,8 +187,6 @@ def test_any_bytes_give_as_many_lines(job, out, tmp_path, content, ended, output
 
 
 # === What is counted ===
-
-
 def test_what_was_cut_repaired_and_replaced_is_reported(job, out, tmp_path):
     lines = [b"short", b"123456", b"1234567", b"a\rb", b"\xff", b"n\x00ul", *[b"also too long"] * 11]
     (tmp_path / "in").write_bytes(b"\n".join(lines))
@@ -220,8 +216,6 @@ def test_the_speed_is_that_of_this_attempt():
 
 
 # === Interruption ===
-
-
 @pytest.mark.parametrize("options", [{}, {"n_best": 3, "output_format": "jsonl"}, {"output_format": "tsv"}])
 def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, options, caplog):
     caplog.set_level("INFO", logger="t2t")
@@ -300,8 +294,6 @@ def test_a_stream_starts_again(job, out, stdin):
 
 
 # === Mistakes ===
-
-
 @pytest.mark.parametrize(
     ("changes", "about"),
     [

@@ -84,8 +84,6 @@ def same(folder):
 
 
 # === The file of one machine ===
-
-
 @pytest.mark.parametrize(
     ("count", "options"),
     [
@@ -161,8 +159,6 @@ def test_an_empty_file_is_merged_to_an_empty_file(job, decode_shards, tmp_path):
 
 
 # === Interruption ===
-
-
 def test_a_stopped_shard_goes_on_and_a_finished_one_is_not_made_again(job, decode, tmp_path, caplog):
     caplog.set_level("INFO", logger="t2t")
     _, one = decode(target="one")
@@ -295,8 +291,6 @@ def test_a_full_disk_leaves_the_parts(job, decode_shards, tmp_path):
 
 
 # === Recordings ===
-
-
 @pytest.fixture
 def sounds(job, tmp_path):
     """The input is a list of 24 recordings, three windows."""
@@ -331,8 +325,6 @@ def test_a_part_of_changed_recordings_that_is_being_made_again_is_missing(job, d
 
 
 # === Mistakes ===
-
-
 def test_missing_parts_are_named_with_the_command_that_makes_them(job, decode_shards, tmp_path):
     with refused(tmp_path / "out", "--shard=0/100"):
         merge(job())
@@ -385,8 +377,6 @@ def test_two_mergers_are_not_at_work_at_once(job, decode, tmp_path):
 
 
 # === Every line is in exactly one shard ===
-
-
 @given(total=st.integers(0, 500), window=st.integers(1, 40), count=st.integers(1, 60))
 def test_every_line_is_in_one_shard_and_no_window_is_cut(total, window, count):
     ranges = [Shard(number, count).lines(total, window) for number in range(count)]

@@ -8,9 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.studio.curves import HOURS, Curves, CurveView, curves_json, curves_of, figure_of_curves, plot_curves
+from t2t.studio.curves import (
+    HOURS,
+    Curves,
+    CurveView,
+    curves_json,
+    curves_of,
+    figure_of_curves,
+    plot_curves,
+    running_mean,
+    thin,
+)
 from t2t.studio.run_figures import RunFigures
-from t2t.studio.thinning import running_mean, thin
 from tests.errors import refused
 
 
@@ -95,8 +104,6 @@ def test_another_file_of_the_name_is_read_from_its_beginning(file, tmp_path):
 
 
 # === Curves thinned to fewer points that look the same on a chart; means by hand ===
-
-
 @pytest.mark.parametrize("count", [1, 4, 5, 11, 100, 101, 999, 5000])
 @pytest.mark.parametrize("most", [4, 5, 10, 100, 101, 4999])
 def test_few_points_are_kept_the_ends_and_every_extreme_among_them(count, most):
@@ -145,8 +152,6 @@ def test_a_window_wider_than_the_curve_takes_what_there_is_and_a_mean_of_one_poi
 
 
 # === Curves from the log, the points that are sent to the page, and plots as PNG files ===
-
-
 LINES = [
     {"step": 10, "time": 1.0, "train/loss": 3.0},
     {"step": 20, "time": 2.0, "train/loss": 2.0, "dev/bleu": None},

@@ -15,15 +15,21 @@ from t2t.data.reading.reader import SplitReader
 from t2t.data.reading.training_batches import TrainingBatches
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import OpenData
-from t2t.studio.data_answers import data_answer, data_examples_answer, data_pieces_answer
-from t2t.studio.data_examples import SearchLimits, examples_json
-from t2t.studio.data_figures import MOST_BARS, histogram, pieces_json, split_json
-from t2t.studio.example_answers import occlusion_answer
-from t2t.studio.loaded_models import LoadedModels
-from t2t.studio.opened_data import OpenedData
+from t2t.studio.data_answers import (
+    MOST_BARS,
+    SearchLimits,
+    data_answer,
+    data_examples_answer,
+    data_pieces_answer,
+    examples_json,
+    histogram,
+    pieces_json,
+    split_json,
+)
+from t2t.studio.model_answers import occlusion_answer
 from t2t.studio.run_folders import RunFolders
-from t2t.studio.split_data import SplitData, spread
-from t2t.studio.studio import Studio
+from t2t.studio.split_data import OpenedData, SplitData, spread
+from t2t.studio.studio import LoadedModels, Studio
 from t2t.text.words import TokenEncoder
 from tests.errors import refused
 from tests.many_runs import write_run
@@ -202,8 +208,6 @@ def test_an_id_that_the_vocabulary_lacks_is_said(folder):
 
 
 # === Opened by runs ===
-
-
 @pytest.fixture
 def studio(folder, tmp_path):
     run = write_run(tmp_path / "runs/run", 2)

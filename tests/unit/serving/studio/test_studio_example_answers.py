@@ -22,8 +22,8 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.array_inputs import Image2Class, Image2Text
 from t2t.runs.data import OpenData
 from t2t.specs.features import FeatureKind, FeatureSpec
-from t2t.studio.example_answers import example_answer, occlusion_answer
 from t2t.studio.media import LONGEST_SIDE, MOST_SECONDS, media_of, output_media
+from t2t.studio.model_answers import example_answer, occlusion_answer
 from t2t.studio.split_data import SplitData
 from tests.builders import randomise
 from tests.errors import refused
@@ -128,8 +128,6 @@ def test_a_text_rests_on_what_makes_it_more_likely(tmp_path):
 
 
 # === Pictures and sounds of pages, decoded by other libraries, equal the original data ===
-
-
 def content(media, kind):
     start, _, data = media["url"].partition(";base64,")
     assert start == f"data:{kind}"

@@ -21,8 +21,7 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
-from t2t.studio.figures import figure_of, tree_json
-from t2t.studio.lines import write_attention_page
+from t2t.studio.figures import figure_of, tree_json, write_attention_page
 from t2t.studio.page import figures_page, hash_source
 from t2t.text.label import LabelEncoder
 from t2t.text.words import TokenEncoder

@@ -18,11 +18,10 @@ from t2t.serving.models import ServedModel
 from t2t.serving.requests import FIELDS
 from t2t.serving.routes import build_app
 from t2t.studio.figures import figure_of
-from t2t.studio.loaded_models import LoadedModel, LoadedModels
 from t2t.studio.page import APP_FILES, PAGES, PLOTLY
 from t2t.studio.routes import insight_addresses
 from t2t.studio.run_folders import NamedRun, RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModel, LoadedModels, Studio
 from tests.letters import WORDS, Moods, marked, moods, sharing, translator_of
 from tests.many_runs import write_run
 from tests.unit.serving.conftest import HOST, PATIENT, events_of

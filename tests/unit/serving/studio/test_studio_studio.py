@@ -12,11 +12,9 @@ import pytest
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UnknownNameError
-from t2t.studio.hparams_table import hparams_json
-from t2t.studio.loaded_models import LoadedModel, LoadedModels
-from t2t.studio.run_answers import runs_answer
+from t2t.studio.run_answers import hparams_json, runs_answer
 from t2t.studio.run_folders import NamedRun, RunFolders
-from t2t.studio.studio import Studio
+from t2t.studio.studio import LoadedModel, LoadedModels, Studio
 from tests.errors import refused
 from tests.many_runs import write_run, write_runs
 
@@ -170,8 +168,6 @@ def test_examples_need_data_that_was_named(loads):
 
 
 # === Hparams side by side: every one of every run, and which differ ===
-
-
 def test_hparams_that_differ_are_marked_those_that_a_run_lacks_are_null_and_a_section_stands_in_one_piece(tmp_path):
     first = write_run(tmp_path / "a", 1, learning_rate=0.5).record
     second = write_run(tmp_path / "b", 1, learning_rate=0.25).record

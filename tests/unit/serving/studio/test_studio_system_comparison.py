@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.checkpoints.dev_outputs import DevOutputs
-from t2t.studio.output_history import history_json
+from t2t.studio.comparisons import compare_systems, history_json, merged_changes, word_changes
 from t2t.studio.run_answers import comparison_answer
-from t2t.studio.system_comparison import compare_systems
-from t2t.studio.word_changes import merged_changes, word_changes
 from tests.errors import refused
 
 REFERENCES = ["the cat sat on the mat", "a dog ran", "so it goes and goes and goes on for more than ten words"]
@@ -97,8 +95,6 @@ def test_what_cannot_be_compared_is_refused(language, most, about):
 
 
 # === How outputs changed from evaluation to evaluation: versions of each, with the words that came and went ===
-
-
 SENTENCES = ("one two", "three"), ("eins zwei", "drei")
 
 
