@@ -264,8 +264,8 @@ class Registry(Generic[T]):
         family = "".join(f"in place of Tensor2Tensor's: {advice}; " for advice in islice(families, 1))
         listed = f" ({', '.join(known)})" if len(known) <= _FEW else ""
         return (
-            f"{self.label} {name!r} is not registered; {near}{family}{len(known)} {self.label} names exist{listed}: list "
-            f"them with --registry_help; {self.plugin_hint}"
+            f"{self.label} {name!r} is not registered; {near}{family}{len(known)} {self.label} names exist{listed}: "
+            f"list them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:
