@@ -14,7 +14,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 _MOST_NEAREST = 3
 """Names that an error proposes for an unknown one."""
@@ -62,6 +62,11 @@ class T2TError(Exception):
         found = spell(self.found)
         text = f"{subject}: {found}" if subject else found
         return f"{text}; {spell(self.remedy)}" if self.remedy else text
+
+    def at(self, place: str) -> Self:
+        """Returns the same error with the place where it was found, such as a file and a line, in front."""
+        bare = type(self)(self.found, option=self.option, hparam=self.hparam, value=self.value)
+        return type(self)(f"{place}: {bare}", self.remedy)
 
     @staticmethod
     def shown(value: object) -> str:

@@ -358,7 +358,7 @@ def _check_path(name: str, value: str, sharing: str) -> None:
     if value.startswith("~") and is_unknown_home(value):
         raise UserError(f"flag --{name}={value}: there is no home folder of that name", "write the path without ~")
     if without_surrogates(value) != value:
-        raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8", "rename the file or folder")
+        raise UserError(f"flag --{name}={value!r}: it contains bytes that are not UTF-8", "rename the file or folder")
     if names_zoo(value) and name not in _ZOO:
         raise UserError("only runs are in a zoo", "name a path of another folder", option=name, value=value)
     if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):

@@ -72,7 +72,7 @@ def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ..
             if key not in others:
                 near = _did_you_mean(key, others, found)
                 raise UnknownNameError(
-                    f"{_place(path, text, key)}: {key} is no flag",
+                    f"{_place(path, text, key)}: {key} is not a flag",
                     f"{near}keys are flags of t2t-trainer and other commands, and the table [hparams]",
                 )
         elif key == HPARAMS:
@@ -131,7 +131,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
         for element in elements:
             flag.parse(element)
     except flags.Error as error:
-        raise UserError(f"{place}: {one_line(error)}") from error
+        raise UserError(f"{place}: {one_line(error)}", "see --help") from error
     flag.set_by_file = True
 
 
@@ -165,7 +165,7 @@ def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -
             try:
                 found.append(format_overrides({name: one}))
             except ArgumentError as error:
-                raise UserError(f"{place}: {error}") from error
+                raise error.at(place) from error
     elif not all(isinstance(one, str) for one in found):
         raise UserError(
             f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table",
@@ -193,7 +193,7 @@ def check_hparams_of_file(values: flags.FlagValues, hparams_set: str, replaced: 
         try:
             check_override(hparams_set, text)
         except UserError as error:
-            raise type(error)(f"{place}: {error}") from error
+            raise error.at(place) from error
 
 
 def given_flags(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> dict[str, Any]:

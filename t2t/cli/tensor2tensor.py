@@ -109,7 +109,7 @@ RUN_FLAGS: Mapping[str, UnusedFlag] = {
     "warm_start_from": UnusedFlag(_TRAINER),
     "save_checkpoints_secs": UnusedFlag(_SAVED, "0"),
     "keep_checkpoint_every_n_hours": UnusedFlag("--keep_checkpoint_max and the best checkpoint are kept", "10000"),
-    "eval_run_autoregressive": _off("t2t-eval always scores what the model writes by itself, besides given targets"),
+    "eval_run_autoregressive": _off("t2t-eval always scores what the model writes by itself, and with given targets"),
     "eval_use_test_set": _off("evaluate the test split with t2t-eval --split=test", refused=True),
     "eval_print": _off("t2t-decoder --decode_split=dev writes the outputs of the split"),
     "eval_timeout_mins": UnusedFlag("one checkpoint is evaluated, none is waited for", "240"),
@@ -392,7 +392,7 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
     try:
         values[flag].parse(str(value))
     except flags.Error as error:
-        raise UserError(f"{name}={value}: {one_line(error)}", option="decode_hparams") from error
+        raise UserError(f"{name}={value}: {one_line(error)}", "correct it", option="decode_hparams") from error
     values[flag].using_default_value = False
     values[flag].present = True
     values[flag].set_by_file = by_file

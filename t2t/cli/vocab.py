@@ -141,12 +141,12 @@ def _converted(operation: str, encoder: TextEncoder, line: str, number: int, rep
     try:
         ids = encoder.encode(line)
     except UserError as error:
-        raise UserError(f"standard input, line {number}: {error}") from None
+        raise error.at(f"standard input, line {number}") from None
     return " ".join(str(one) if operation == "encode" else format_piece(encoder.piece(one)) for one in ids)
 
 
 def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
     for word in line.split():
         if not re.fullmatch("[0-9]{1,9}", word) or int(word) >= size:
-            raise UserError(f"standard input, line {number}: {word[:40]!r} is no id", f"ids are 0 to {size - 1}")
+            raise UserError(f"standard input, line {number}: {word[:40]!r} is not an id", f"ids are 0 to {size - 1}")
         yield int(word)

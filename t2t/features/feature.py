@@ -150,5 +150,5 @@ def text_fault(text: Any, name: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            return f"has a lone surrogate, U+{ord(text[error.start]):04X}, in {name!r}, which is no valid Unicode"
+            return f"has a lone surrogate, U+{ord(text[error.start]):04X}, in {name!r}, which is not valid Unicode"
     return ""

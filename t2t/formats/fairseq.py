@@ -424,7 +424,7 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
         is_overwriting = text.endswith(f" {_OVERWRITE}")
         symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
         if not count.lstrip("-").isdecimal() or not symbol:
-            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count", "get it again")
+            raise UserError(f"{path}: line {text[:60]!r} is not a symbol with a count", "get it again")
         if symbol in ids and not is_overwriting:
             raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}", "get it again")
         if symbol in ids:

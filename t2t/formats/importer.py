@@ -159,7 +159,7 @@ class Settings(dict[str, Any]):
         if value is None:
             return default
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise UserError(f"{self.where} has {name}={value!r}, which is no number", "get it again")
+            raise UserError(f"{self.where} has {name}={value!r}, which is not a number", "get it again")
         return float(value)
 
     def check(self, known: Mapping[str, Collection[Any]], wrong: Sequence[str] = ()) -> None:

@@ -275,10 +275,8 @@ def language_filters(options: FilterOptions, languages: Mapping[str, str]) -> It
     wanted = {name: code.lower().replace("_", "-").partition("-")[0] for name, code in languages.items() if code}
     if not wanted:
         flags = [f"{_SIDES[name]}_language" for name in languages if hasattr(options, f"{_SIDES[name]}_language")]
-        cure = (
-            f"; name it with --{' and --'.join(flags)}" if flags else ", and no option names it; leave the filter out"
-        )
-        raise UserError(f"the language of the texts is not known{cure}", option="filter_language")
+        cure = f"name it with --{' and --'.join(flags)}" if flags else "leave it out: no option of the problem names it"
+        raise UserError("the language of the texts is not known", cure, option="filter_language")
     for name, code in wanted.items():
         if code not in identifier.labels:
             raise UserError(
@@ -360,7 +358,7 @@ def parse_weights(text: str, files: Sequence[str]) -> list[float]:
         except ValueError:
             weights.append(math.nan)
         if not (math.isfinite(weights[-1]) and weights[-1] > 0):
-            raise UserError(f"{asked}{part.strip()!r} is no weight, which is a number above 0", "correct it")
+            raise UserError(f"{asked}{part.strip()!r} is not a number above 0", "correct it")
     if len(weights) != len(files):
         raise UserError(
             f"{asked}{len(weights)} weight{'s' * (len(weights) != 1)} for {len(files)} training "

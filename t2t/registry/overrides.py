@@ -126,7 +126,7 @@ def check_overrides(cls: type, *, renamed: Mapping[str, str] | None = None) -> N
         if owner is not None and name in _fields_of(owner):
             if name not in inspect.get_annotations(cls):
                 raise PluginError(
-                    f"{described(cls)}: {name} without a type is no field, and would have no effect",
+                    f"{described(cls)}: {name} without a type is not a field and would have no effect",
                     f"write {name}: {type(getattr(owner, name)).__name__} = ..., or set it in the hparams set",
                 )
         elif owner in (None, object):
@@ -214,7 +214,7 @@ def check_dataclass(cls: type, needs_defaults: bool = True) -> None:
                 continue
             if name not in fields:
                 raise PluginError(
-                    f"{described(owner)}: it declares {name} and is no dataclass, so that {name} is no field",
+                    f"{described(owner)}: it declares {name} and is not a dataclass, so that {name} is not a field",
                     f"write @dataclasses.dataclass({_arguments_of(owner)}) above it",
                 )
             if needs_defaults and fields[name].default is dataclasses.MISSING:

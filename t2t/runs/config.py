@@ -81,7 +81,7 @@ class RunConfig:
         100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training.", minimum=0
     )
     keep_checkpoint_max: int = param(
-        20, "Checkpoints that are kept, the newest ones, and the best besides; 0 = all.", minimum=0
+        20, "Checkpoints that are kept, the newest ones, and also the best; 0 = all.", minimum=0
     )
     keep_best_checkpoints: int = param(
         1, "Best checkpoints of the evaluations that are kept; with more than 1, training ends by saving their mean as "

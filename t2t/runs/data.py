@@ -110,7 +110,7 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
         for _, problem in stored_problems(config):
             if not free_texts(problem) or not isinstance(problem.options, TextOptions):
                 raise UserError(
-                    f"problem {problem.name} is no problem of text",
+                    f"problem {problem.name} is not a problem of text",
                     "leave it out",
                     option="shared_vocab_file",
                     value=file,

@@ -153,7 +153,7 @@ def check_declared(problem: Problem) -> None:
         return
     for name in problem.metrics:
         if name.removeprefix(LABEL) not in metric_names():
-            raise PluginError(f"{described(owner)}: metrics: {unknown_metric(name)}")
+            raise PluginError(f"{described(owner)}: metrics: {unknown_metric(name)}", "name one of these")
     if missing := [split for split in (TRAIN, DEV) if split not in problem.splits]:
         log.warning(
             "%s: splits = %s lacks %s, which training needs; the splits of a problem are train, dev and test",

@@ -114,7 +114,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     try:
         return _parse(kind, content)
     except UserError as error:
-        raise UserError(f"vocabulary {path}: {error}") from None
+        raise error.at(f"vocabulary {path}") from None
 
 
 def _parse(kind: str, content: bytes) -> TextEncoder:

@@ -110,7 +110,7 @@ def _read_config(folder: ModelFolder, attributes: Attributes) -> Mapping[str, An
         start = "<s>" if attributes.get("with_target_bos", 1) else "</s>"
         given = {**flags, "decoder_start_token": start}
     if unknown := [f"{name}={value!r}" for name, value in given.items() if name not in _CONFIG and value is not None]:
-        raise UserError(f"{folder.path / 'config.json'} has {', '.join(unknown)}, which is not known here")
+        raise UserError(f"{folder.path / 'config.json'} has {', '.join(unknown)}", "such models cannot be imported")
     return _CONFIG | given
 
 
@@ -215,7 +215,7 @@ def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:
     both = {INPUTS: _read_list(folder, "source"), TARGETS: _read_list(folder, "target")}
     if not all(both.values()):
         raise UserError(
-            "no shared_vocabulary.json there, nor source_vocabulary.json and target_vocabulary.json",
+            "neither shared_vocabulary.json nor source_vocabulary.json and target_vocabulary.json exist there",
             "copy all files of the model",
             option="model_dir",
             value=folder.path,
