@@ -116,8 +116,8 @@ class ReplicaFunction:
         self._xla = xla
         if captured := self.traced.captured_inputs:
             raise UserError(
-                f"training reads {len(captured)} tensors or variables that are not of the model, and other replicas would "
-                "share them",
+                f"training reads {len(captured)} tensors or variables other than those of the model, which replicas would "
+                "share",
                 "make each a weight of a layer with add_weight, or compute it in call",
             )
 
