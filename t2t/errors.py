@@ -134,10 +134,10 @@ def one_line(text: object) -> str:
 
 
 def asked_and_found(asked: str, found: str) -> str:
-    """Returns `asked a, found b`; long texts are cut to the part around their first difference."""
+    """Returns `requested a, found b`; long texts are cut to the part around their first difference."""
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
     begin = max(0, same - 100)
-    return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
+    return f"requested {_cut(asked, begin)}, found {_cut(found, begin)}"
 
 
 def _cut(text: str, begin: int) -> str:

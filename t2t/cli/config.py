@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file
+from t2t.cli.flags import RUN, describe_flag_error, flag_group, has_flag, is_of_file
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
@@ -99,7 +99,9 @@ def read_config(path: Path) -> tuple[str, dict[str, Any]]:
             text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
-        raise UserError(f"{path}: it is not TOML: {one_line(error)}", "write name = value, text in quotes") from error
+        found = re.fullmatch(r"(.*) \(at (line \d+), column \d+\)", one_line(error))
+        place, why = (f"{path}, {found[2]}", found[1]) if found else (path, one_line(error))
+        raise UserError(f"{place}: it is not TOML: {why}", "write name = value, text in quotes") from error
 
 
 def _place(path: Path, text: str, *keys: str) -> str:
@@ -131,7 +133,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
         for element in elements:
             flag.parse(element)
     except flags.Error as error:
-        raise UserError(f"{place}: {one_line(error)}", "see --help") from error
+        raise UserError(f"{place}: {describe_flag_error(error)}", "see --help") from error
     flag.set_by_file = True
 
 

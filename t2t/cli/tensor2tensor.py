@@ -12,7 +12,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import DECODING, flag_group, has_flag, is_of_file
+from t2t.cli.flags import DECODING, describe_flag_error, flag_group, has_flag, is_of_file
 from t2t.errors import UserError, one_line
 from t2t.files.lines import without_surrogates
 from t2t.hparams.override import assigned_names, parse_overrides
@@ -392,7 +392,9 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
     try:
         values[flag].parse(str(value))
     except flags.Error as error:
-        raise UserError(f"{name}={value}: {one_line(error)}", "correct it", option="decode_hparams") from error
+        raise UserError(
+            f"{name}={value}: {describe_flag_error(error)}", "correct it", option="decode_hparams"
+        ) from error
     values[flag].using_default_value = False
     values[flag].present = True
     values[flag].set_by_file = by_file

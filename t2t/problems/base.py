@@ -65,7 +65,7 @@ class Problem(ABC):
         if isinstance(declared, Mapping):
             named = {name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()}
             wrong = [f"{name!r} is {shown(one)}" for name, one in named.items() if not isinstance(one, Feature)]
-            if wrong or TARGETS not in named:
+            if wrong or (named and TARGETS not in named):
                 raise PluginError(
                     f"{described(cls)}: features: {', '.join(wrong) or 'there are no targets'}",
                     'write features = {"inputs": Text(), "targets": Text()}, or other features, each an object',

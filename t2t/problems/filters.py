@@ -320,7 +320,7 @@ def parse_score(line: str, column: int, where: str) -> float:
     cells = line.split("\t", column)
     if len(cells) < column:
         raise UserError(
-            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}",
+            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is expected in column {column}",
             "correct the file or --train_score_column",
         )
     try:
@@ -329,7 +329,7 @@ def parse_score(line: str, column: int, where: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(
-            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number",
+            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is expected, a finite number",
             "correct the file or --train_score_column",
         )
     return score

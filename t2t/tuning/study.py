@@ -188,7 +188,7 @@ class Study:
         requested = _without_spaces(json.loads(json.dumps(identity)))
         found = _without_spaces(self._study.user_attrs.get(_IDENTITY, {}))
         wrong = [
-            f"{name}: asked {requested[name]}, found {found[name]}"
+            f"{name}: requested {requested[name]}, found {found[name]}"
             for name in sorted(requested.keys() & found.keys())
             if requested[name] != found[name]
         ]
