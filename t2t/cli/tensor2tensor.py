@@ -359,7 +359,7 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     elif given.get("shard_id"):
         shard, shards = given["shard_id"], given.get("shards", 1)
         raise UserError(
-            f"with shards={shards} there is 0 alone",
+            f"with shards={shards} there is only 0",
             "give more shards",
             option="decode_hparams",
             value=f"shard_id={shard}",

@@ -75,7 +75,7 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
     encoders = run.encoders()
     if not encoders:
         raise UserError(
-            "the run has no vocabulary", "its problem is none of text", option="output_dir", value=output_dir
+            "the run has no vocabulary", "its problem is not one of text", option="output_dir", value=output_dir
         )
     return {run.vocab_folder / entry.file: encoders[name] for name, entry in run.record.vocabularies.items()}
 

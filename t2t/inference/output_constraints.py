@@ -78,7 +78,7 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
     terms = OutputTerms(**found, regex=without_surrogates(regex))
     for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
         if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
-            raise UserError(f"{what}: {name} leaves no room for other constraints", f"give {name} alone")
+            raise UserError(f"{what}: {name} leaves no room for other constraints", f"give only {name}")
     return None if terms == OutputTerms() else terms
 
 

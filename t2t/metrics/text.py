@@ -169,7 +169,7 @@ def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> No
 
 def _unknown(asked: str, name: str, known: list[str]) -> UnknownNameError:
     return UnknownNameError(
-        f"{asked}: sacreBLEU has none of that name", f"{did_you_mean(name, known)}it has {', '.join(known)}"
+        f"{asked}: sacreBLEU has no metric of that name", f"{did_you_mean(name, known)}it has {', '.join(known)}"
     )
 
 

@@ -83,7 +83,7 @@ def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.nda
         raise error.at(name) from None
     except Exception as error:  # a damaged pickle can raise anything
         raise UserError(
-            f"{name}: is none of CIFAR's pickles ({type(error).__name__}: {one_line(error)[:100]})", "download it again"
+            f"{name}: is not a pickle of CIFAR ({type(error).__name__}: {one_line(error)[:100]})", "download it again"
         ) from None
     return _images(images), numbers.astype(np.uint8)
 

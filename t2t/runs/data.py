@@ -224,7 +224,7 @@ def nominal_specs(config: RunConfig) -> list[ProblemSpec]:
         spec = nominal_spec(problem)
         if spec is None:
             raise UserError(
-                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them alone",
+                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known only from them",
                 f"make them with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}",
             )
         specs.append(spec)

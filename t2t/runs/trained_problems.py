@@ -79,7 +79,7 @@ def build_parts(
         preprocessors, masking = one.problem.stored.preprocessors(), one.problem.masking()
         if masking is not None and view.reads_targets(view.spec):
             raise UserError(
-                f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
+                f"problem {one.problem.name}: hidden words are predicted only from inputs, and {type(view).__name__} "
                 "reads targets, too",
                 "train --model=transformer_mlm",
             )

@@ -481,7 +481,7 @@ class ChatRequest(_OpenAIRequest, kw_only=True):
         if isinstance(content, list):
             if not all(part.type == "text" and part.text is not None for part in content):
                 raise RequestError(
-                    "a content of several parts has parts of type text alone", "send those", option="messages"
+                    "a content of several parts has only parts of type text", "send those", option="messages"
                 )
             content = "".join(part.text or "" for part in content)
         return self._query([content], [self.max_tokens, self.max_completion_tokens])

@@ -235,7 +235,7 @@ def _check_evaluations(config: RunConfig, hparams: HParams, ranged: RangedHParam
         raise UserError("trials are compared by their evaluations", "leave it out", option="eval_steps", value="0")
     if config.local_eval_frequency > hparams.train_steps:
         log.warning(
-            "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
+            "--local_eval_frequency=%d: trials of %d updates are evaluated only at their end, so that none is "
             "stopped early",
             config.local_eval_frequency,
             hparams.train_steps,
@@ -288,7 +288,7 @@ def get_range(name: str, overrides: str) -> RangedHParams:
         del ranged.ranges[field]
     if "train_steps" in ranged.ranges:
         raise UserError(
-            "it holds train_steps, and a trial that trains longer is better for that alone",
+            "it has train_steps, and a trial is better just because it trains longer",
             "leave it out",
             option="hparams_range",
             value=name,

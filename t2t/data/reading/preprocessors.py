@@ -124,7 +124,7 @@ class PreprocessingPool:
         return [example for part in parts for example in split_columns(part)]
 
     def _give_up(self, error: Exception) -> None:
-        log.warning("a process that preprocesses examples has ended (%r); one thread goes on alone", error)
+        log.warning("a process that preprocesses examples has ended (%r); one thread continues without it", error)
         self._begun, self._count = None, 0
         _end(self._children)
 
@@ -230,7 +230,7 @@ class PreprocessedReader(SplitReader):
             if not _is_same(example, before):
                 raise PluginError(f"{own}: it changes the arrays that it is given", "return changed copies")
             if not _is_same(first, second):
-                raise PluginError(f"{own}: it changes an example in two ways", "draw from the generator alone: rng")
+                raise PluginError(f"{own}: it changes an example in two ways", "draw only from the generator rng")
         return _changed(example, number, steps, self._key)
 
     def _columns_to_resize(self, indices: np.ndarray) -> Columns:

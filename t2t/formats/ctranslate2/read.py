@@ -157,7 +157,7 @@ def read_vocabularies(
         )
     if not starts_with_zeros and start not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: its decoder begins with {start!r}, which is none of its {len(tokens[TARGETS])} target tokens",
+            f"{where}: its decoder begins with {start!r}, which is not one of its {len(tokens[TARGETS])} target tokens",
             "get it again",
         )
     adds_end = bool(config["add_source_eos"])
@@ -185,7 +185,7 @@ def read_vocabularies(
     source, target = ForeignVocabulary.pair(both, their_pads, eos, unknown, where)
     if eos not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens", "get it again"
+            f"{where}: {eos!r}, which ends outputs, is not one of its {target.size} target tokens", "get it again"
         )
     encoders, notes, warnings = encoders_of(source, target, models)
     if not adds_end and hparams["input_end"]:
