@@ -213,21 +213,17 @@ def check_dataclass(cls: type, needs_defaults: bool = True) -> None:
             if "ClassVar" in str(hint) or name.startswith("_"):
                 continue
             if name not in fields:
+                base = next(one for one in owner.__mro__[1:] if dataclasses.is_dataclass(one))
+                frozen = "frozen=True, " * base.__dataclass_params__.frozen  # type: ignore[attr-defined]
                 raise PluginError(
                     f"{described(owner)}: it declares {name} and is not a dataclass, so that {name} is not a field",
-                    f"write @dataclasses.dataclass({_arguments_of(owner)}) above it",
+                    f"write @dataclasses.dataclass({frozen}kw_only=True) above it",
                 )
             if needs_defaults and fields[name].default is dataclasses.MISSING:
                 raise PluginError(
                     f"{described(owner)}: field {name} has no default",
                     f"each needs one, of the type that it has: write {name}: {getattr(hint, '__name__', hint)} = ...",
                 )
-
-
-def _arguments_of(cls: type) -> str:
-    base = next(one for one in cls.__mro__[1:] if dataclasses.is_dataclass(one))
-    frozen = "frozen=True, " * base.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return f"{frozen}kw_only=True"
 
 
 def _warn_of_name(cls: type, name: str, renamed: Mapping[str, str]) -> None:
@@ -317,7 +313,8 @@ def _checking_result(cls: type, method: Callable[..., Any], inherited: Callable[
         hint = typing.get_type_hints(inherited).get("return", Any)
     except NameError:  # of a type that is only imported for type checkers
         return method
-    is_free = hint in (Any, bool, types.NoneType) or isinstance(hint, typing.TypeVar) or _is_iterator(hint)
+    is_iterator = getattr(typing.get_origin(hint), "__module__", "") == "collections.abc" and "Iterator" in str(hint)
+    is_free = hint in (Any, bool, types.NoneType) or isinstance(hint, typing.TypeVar) or is_iterator
     if is_free or inspect.isgeneratorfunction(method):
         return method
 
@@ -338,10 +335,6 @@ def _hint_of(owner: type, name: str) -> Any:
     except NameError:  # of a type that is only imported for type checkers
         return Any
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.ClassVar else hint
-
-
-def _is_iterator(hint: Any) -> bool:
-    return getattr(typing.get_origin(hint), "__module__", "") == "collections.abc" and "Iterator" in str(hint)
 
 
 def _fits(value: Any, hint: Any) -> bool:
