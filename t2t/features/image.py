@@ -136,7 +136,7 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     """
     if channels not in _MODES:
         raise UserError(
-            f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for",
+            f"{path}: image files have 1 to 4 channels, and images of {channels} are requested",
             "decode a split of generated data, or give arrays to translate_ids",
         )
     if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
