@@ -5,6 +5,7 @@ import wave
 
 import numpy as np
 
+from t2t.compat.tensor2tensor.generated_data import dataset_of
 from t2t.problems.base import Source
 from t2t.runs.names import get_problem
 from t2t.text.subword import SubwordEncoder
@@ -24,6 +25,9 @@ def test_images_and_speech_are_what_their_generate_data_would_write(load, texts,
     assert {split: sorted(rows) for split, rows in shown.items()} == {
         "train": [(0, "zero"), (9, "one")], "dev": [(18, "two")],
     }  # fmt: skip
+    example = next(iter(dataset_of("their_pictures", "eval", str(tmp_path / "data"))))
+    assert (example["inputs"].numpy().ravel().tolist(), example["inputs"].shape) == ([18] * 4, (2, 2, 1))
+    assert example["targets"].numpy().tolist() == [2]
     assert generate("their_test_pictures", tmp_path) == {"train": 2, "dev": 1, "test": 1}
     encoder = SubwordEncoder.build(["nine", "ninety"], 60)
     (tmp_path / "data/vocab.endefr.60").write_bytes(encoder.to_bytes())
@@ -37,6 +41,8 @@ def test_images_and_speech_are_what_their_generate_data_would_write(load, texts,
         "train": ["a", "b", "d"], "dev": ["c"], "test": ["e"],
     }  # fmt: skip
     np.testing.assert_allclose(found["dev"][0][0], [0, 0.5, -0.5])
+    heard = next(iter(dataset_of("their_speech", "eval", str(tmp_path / "data"))))
+    np.testing.assert_allclose(heard["inputs"], [0, 0.5, -0.5])
     with refused("their_wrong_speech", "TextEncoder,"):
         generate("their_wrong_speech", tmp_path)
     wrong = get_problem("their_wrong_pictures")

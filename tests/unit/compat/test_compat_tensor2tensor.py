@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import random
 import re
 import sys
 
@@ -160,6 +161,8 @@ def test_names_as_notebooks_use_them(load, tmp_path):
     assert encoders["inputs"].decode(ids) == "red green"
     example = next(iter(problem.dataset("train", str(tmp_path / "data"))))
     assert encoders["inputs"].decode(example["inputs"].numpy()) == "red red"
+    drawn = [(trainer_lib.set_random_seed(3), random.random(), np.random.rand())[1:] for _ in range(2)]
+    assert drawn[0] == drawn[1]
     numbers = registry.problem("algorithmic_reverse_decimal40")
     assert numbers.name == "algorithmic_reverse_decimal40"
     hparams = trainer_lib.create_hparams("transformer_tiny", "hidden_size=24", data_dir="data")

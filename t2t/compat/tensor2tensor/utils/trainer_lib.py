@@ -1,6 +1,9 @@
 """Tensor2Tensor's `trainer_lib`, as far as notebooks use it to make hparams."""
 
+import random
 from typing import Any
+
+import numpy as np
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.compat.tensor2tensor.sets import their_set
@@ -19,6 +22,15 @@ def create_hparams(
     if problem_name:
         add_problem_hparams(hparams, problem_name)
     return hparams
+
+
+def set_random_seed(seed: int) -> None:
+    """Seeds the generators of Python, numpy and TensorFlow."""
+    import tensorflow as tf
+
+    random.seed(seed)
+    np.random.seed(seed)
+    tf.random.set_seed(seed)
 
 
 def add_problem_hparams(hparams: HParams, problem_name_or_instance: Any) -> None:
