@@ -15,7 +15,7 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features.feature import Feature, Finished
 from t2t.features.text import Text
-from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key, text_filters
+from t2t.problems.filters import DuplicateKey, FilterOptions, language_filters, length_filters, text_duplicate_key
 from t2t.problems.languages import Languages
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
@@ -181,8 +181,11 @@ class Problem(ABC):
         """
         if not isinstance(self.options, FilterOptions):
             return ()
-        languages = {INPUTS: self.source_language, TARGETS: self.target_language}
-        return tuple(text_filters(self.options, free_texts(self), languages))
+        texts, languages = free_texts(self), {INPUTS: self.source_language, TARGETS: self.target_language}
+        found = list(length_filters(self.options, texts))
+        if self.options.filter_language:
+            found += language_filters(self.options, {name: languages[name] for name in texts})
+        return tuple(found)
 
     def duplicate_key(self) -> DuplicateKey | None:
         """Returns the key by which duplicate training samples are found and dropped; None to keep duplicates.

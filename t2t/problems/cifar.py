@@ -34,7 +34,7 @@ from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
-from t2t.problems.tfds import read_tfds
+from t2t.problems.tfds import TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -175,7 +175,7 @@ class Cifar(Image2Class):
         data_path = find_first_existing(context.tmp_dir, self.archives)
         if data_path is None:
             instead = f"; or put one of {', '.join(self.archives)} into {context.tmp_dir}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
+            for example in TfdsSplit(self.name, self.dataset, _TFDS_SPLITS[split], context, instead).read():
                 yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
             return
         images, labels = self._read(data_path, TEST if split == TEST else TRAIN)

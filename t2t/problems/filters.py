@@ -114,24 +114,6 @@ _REASONS = {PAIR: "duplicates", SOURCE: "with a duplicate source", TARGET: "with
 _COMPARABLE = (FeatureKind.TOKENS, FeatureKind.LABEL)
 
 
-def text_filters(
-    options: FilterOptions, features: Sequence[str], languages: Mapping[str, str]
-) -> Iterator[SampleFilter]:
-    """Yields the filters of texts, cheap ones first.
-
-    Args:
-        options: of the problem.
-        features: names of the features that are text.
-        languages: code of the language of each, empty if it is not known.
-
-    Raises:
-        UserError: an option does not fit the problem, or a package is not installed.
-    """
-    yield from length_filters(options, features)
-    if options.filter_language:
-        yield from language_filters(options, {name: languages[name] for name in features})
-
-
 def text_duplicate_key(options: FilterOptions, features: Mapping[str, FeatureSpec]) -> DuplicateKey | None:
     """Returns the key by which duplicates among samples are found, None to keep duplicates.
 

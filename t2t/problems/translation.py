@@ -62,6 +62,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
@@ -137,11 +138,7 @@ class TranslationFiles(Text2Text):
 
 def locate(folder: Path, name: str) -> Path | None:
     """Returns the path of a file under its name, or else with `.gz` added or removed; None if neither exists."""
-    other = name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"
-    for candidate in (Path(folder) / name, Path(folder) / other):
-        if candidate.is_file():
-            return candidate
-    return None
+    return find_first_existing(folder, [name, name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"])
 
 
 def _multi30k(target: str) -> dict[str, Any]:

@@ -143,21 +143,17 @@ def check_dataclass(cls: type) -> None:
             if "ClassVar" in str(hint) or name.startswith("_"):
                 continue
             if name not in fields:
+                base = next(one for one in owner.__mro__[1:] if dataclasses.is_dataclass(one))
+                frozen = "frozen=True, " * base.__dataclass_params__.frozen  # type: ignore[attr-defined]
                 raise PluginError(
                     f"{described(owner)}: it declares {name} and is no dataclass, so that {name} is no field",
-                    f"write @dataclasses.dataclass({_arguments_of(owner)}) above it",
+                    f"write @dataclasses.dataclass({frozen}kw_only=True) above it",
                 )
             if fields[name].default is dataclasses.MISSING:
                 raise PluginError(
                     f"{described(owner)}: field {name} has no default",
                     f"each needs one, of the type that it has: write {name}: {getattr(hint, '__name__', hint)} = ...",
                 )
-
-
-def _arguments_of(cls: type) -> str:
-    base = next(one for one in cls.__mro__[1:] if dataclasses.is_dataclass(one))
-    frozen = "frozen=True, " * base.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return f"{frozen}kw_only=True"
 
 
 def _warn_of_name(cls: type, name: str, renamed: Mapping[str, str]) -> None:
@@ -240,22 +236,21 @@ def _checking_result(cls: type, method: Callable[..., Any], inherited: Callable[
         hint = typing.get_type_hints(inherited).get("return", Any)
     except NameError:  # of a type that is only imported for type checkers
         return method
-    is_free = hint in (Any, bool, int, types.NoneType) or isinstance(hint, typing.TypeVar) or _is_iterator(hint)
+    is_iterator = getattr(typing.get_origin(hint), "__module__", "") == "collections.abc" and "Iterator" in str(hint)
+    is_free = hint in (Any, bool, int, types.NoneType) or isinstance(hint, typing.TypeVar) or is_iterator
     if is_free or inspect.isgeneratorfunction(method):
         return method
+    is_plain = isinstance(hint, type) and not typing.get_args(hint)
+    needed = hint.__name__ if is_plain else re.sub(r"\b(\w+\.)+(?=\w)", "", str(hint))
 
     @functools.wraps(method)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = method(self, *args, **kwargs)
         if not _fits(result, hint):
-            raise _wrong(cls, method.__name__, f"returned {_shown(result)}", f"must return {_name_of(hint)}", method)
+            raise _wrong(cls, method.__name__, f"returned {_shown(result)}", f"must return {needed}", method)
         return result
 
     return checked
-
-
-def _is_iterator(hint: Any) -> bool:
-    return getattr(typing.get_origin(hint), "__module__", "") == "collections.abc" and "Iterator" in str(hint)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -283,11 +278,6 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, Sequence) and arguments and (len(arguments) == 1 or arguments[-1] is Ellipsis):
         return all(_fits(one, arguments[0]) for one in value[:_ELEMENTS])
     return True
-
-
-def _name_of(hint: Any) -> str:
-    is_plain = isinstance(hint, type) and not typing.get_args(hint)
-    return hint.__name__ if is_plain else re.sub(r"\b(\w+\.)+(?=\w)", "", str(hint))
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Problem
@@ -102,11 +101,6 @@ def check_fit(problem: Problem, counts: SampleCounts, when: str = "", cure: str 
             f"{found}{counts.describe()}",
             f"{counts.cure}{cure}",
         )
-
-
-def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> dict[str, float]:
-    """Returns the share of unknown ids by feature; the end of sequence of each example is not counted."""
-    return {name: count / max(columns[name].items - examples, 1) for name, count in unknown.items()}
 
 
 def report_normalized(split: str, normalized: Mapping[str, int], examples: int) -> None:

@@ -170,8 +170,10 @@ def read_vocabularies(
     if starts_with_word:
         hparams["target_start_id"] = EOS_ID if start == eos else UNK_ID
     if own := _own_encoders(folder, tokens):
-        # They are in our order already: padding, end of sequence, unknown.
-        source, target = (ForeignVocabulary.of(own, *own[:3], where=where) for own in (tokens[INPUTS], tokens[TARGETS]))
+        source, target = (  # in our order already
+            ForeignVocabulary.of(one, one[PAD_ID], one[EOS_ID], one[UNK_ID], where)
+            for one in (tokens[INPUTS], tokens[TARGETS])
+        )
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
         if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
             hparams |= {"target_start": "id", "target_start_id": number}
