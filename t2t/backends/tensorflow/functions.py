@@ -116,7 +116,7 @@ class ReplicaFunction:
         self._xla = xla
         if captured := self.traced.captured_inputs:
             raise UserError(
-                f"training reads {len(captured)} tensors or variables besides the model's, which other replicas would "
+                f"training reads {len(captured)} tensors or variables that are not the model's, which replicas would "
                 "share",
                 "make each a weight of a layer with add_weight, or compute it in call",
             )
