@@ -123,7 +123,7 @@ class ImageMnist(IdxImages):
     class_labels = tuple("0123456789")
     folders = ("mnist", ".")
     dataset = "mnist"
-    instead = ", or use image_mnist_t10k, which needs the test files alone"
+    instead = ", or use image_mnist_t10k, which needs only the test files"
 
 
 @register_problem("image_mnist_t10k")

@@ -131,8 +131,9 @@ class TranslationFiles(Text2Text):
         if missing:
             raise UserError(
                 f"{self.name}: {len(missing)} of its {len(names)} raw files are missing from {folder}: "
-                f"{', '.join(missing)}; put them there (with or without .gz) or name their folder with --tmp_dir"
-                + (f"; they come from {self.home}" if self.home else "")
+                f"{', '.join(missing)}",
+                "put them there (with or without .gz) or name their folder with --tmp_dir"
+                + (f"; they come from {self.home}" if self.home else ""),
             )
 
 

@@ -134,7 +134,7 @@ _MODEL_ALIASES = {
 }
 
 _MISSING_MODELS = {
-    "attention_lm": "the decoder alone as a language model is --model=transformer_lm",
+    "attention_lm": "the decoder as a language model is --model=transformer_lm",
     "distillation": "the outputs of a teacher are written as training data by t2t-distill",
     "imagetransformer2d": "--model=image_transformer --hparams_set=imagetransformer2d_tiny attends to blocks in 2-D",
     "imagetransformer_moe": "--model=image_transformer has no experts",

@@ -154,7 +154,7 @@ def existing_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> M
             return manifest
         if any(folder.iterdir()):
             raise UserError(
-                f"{folder} exists and holds no {MANIFEST_NAME}, so it is not generated data",
+                f"{folder} exists and has no {MANIFEST_NAME}, so it is not generated data",
                 "delete it or choose another --data_dir",
             )
     return None

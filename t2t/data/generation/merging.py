@@ -218,7 +218,7 @@ def _report_unknown(split: str, unknown: Mapping[str, int], columns: Mapping[str
             log.info("%s", found)
         else:
             log.warning(
-                "%s, which a model can neither tell apart nor write; raise --vocab_size, or choose a --vocab_kind that "
+                "%s, which a model cannot distinguish or write; raise --vocab_size, or choose a --vocab_kind that "
                 "spells every word (sentencepiece, subword, byte)", found,
             )  # fmt: skip
 

@@ -26,6 +26,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
 from t2t.files.processor import available_cores
 from t2t.problems.preprocessors import Example, Preprocessor, TokenMasking
+from t2t.registry.overrides import PluginError, described, is_of_plugin
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
@@ -33,7 +34,7 @@ log = logging.getLogger("t2t")
 LEAST_EXAMPLES = 4096
 """Fewer examples are preprocessed where they are needed: starting a process would take longer."""
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 16
 """Processes that are started by default."""
 
 Columns = dict[str, tuple[np.ndarray, np.ndarray | None]]
@@ -123,7 +124,7 @@ class PreprocessingPool:
         return [example for part in parts for example in split_columns(part)]
 
     def _give_up(self, error: Exception) -> None:
-        log.warning("a process that preprocesses examples has ended (%r); one thread goes on alone", error)
+        log.warning("a process that preprocesses examples has ended (%r); one thread continues without it", error)
         self._begun, self._count = None, 0
         _end(self._children)
 
@@ -154,6 +155,7 @@ class PreprocessedReader(SplitReader):
         self._resized = _features_of(self._resizing)
         self._kept: dict[int, Example] = {}
         """By example, the features whose lengths may have changed."""
+        self._unchecked = {position for position, one in steps if is_of_plugin(type(one))}
         for name in _features_of(steps):
             if name not in self.features:
                 raise UserError(
@@ -186,7 +188,7 @@ class PreprocessedReader(SplitReader):
         changed = []
         for number, example in zip(indices.tolist(), stored, strict=True):
             kept = {name: self._kept[number][name] for name in names & self._resized}
-            changed.append(_changed(example | kept, number, steps, self._key)[feature])
+            changed.append(self._changed(example | kept, number, steps)[feature])
         column = pack(changed, self.features[feature], feature, self.problem, "preprocessors")
         if not np.array_equal(column.lengths, lengths):
             raise UserError(
@@ -215,7 +217,21 @@ class PreprocessedReader(SplitReader):
             found = self._pool.finish(self._key, indices, self._columns)
             if found is not None:
                 return found
-        return _change_all(self._resizing, self._key, indices.tolist(), split_columns(self._columns(indices)))
+        rows = zip(indices.tolist(), split_columns(self._columns(indices)), strict=True)
+        return [self._changed(one, number, self._resizing) for number, one in rows]
+
+    def _changed(self, example: Example, number: int, steps: Sequence[Step]) -> Example:
+        """Does the same as the function; checks each preprocessor of a plug-in on the first example."""
+        for step in [one for one in steps if one[0] in self._unchecked]:
+            self._unchecked.discard(step[0])
+            before = {name: array.copy() for name, array in example.items()}
+            first, second = (_changed(example, number, [step], self._key) for _ in range(2))
+            own = described(type(step[1]))
+            if not _is_same(example, before):
+                raise PluginError(f"{own}: it changes the arrays that it is given", "return changed copies")
+            if not _is_same(first, second):
+                raise PluginError(f"{own}: it changes an example in two ways", "draw only from the generator rng")
+        return _changed(example, number, steps, self._key)
 
     def _columns(self, indices: np.ndarray, features: Collection[str] | None = None) -> Columns:
         """Returns examples as they are stored; by default their features whose lengths may change."""
@@ -265,6 +281,10 @@ def pool_of(
         return PreprocessingPool(steps, processes, least_examples=processes)
     found = min(MOST_PROCESSES, available_cores() // 2)
     return PreprocessingPool(steps, found) if found else None
+
+
+def _is_same(one: Example, other: Example) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def _change_all(steps: Sequence[Step], key: Key, numbers: Sequence[int], examples: Sequence[Example]) -> list[Example]:

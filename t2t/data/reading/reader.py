@@ -270,7 +270,7 @@ class SequenceLengths:
 
     Args:
         reader: of the split.
-        columns: feature name to stored feature name; those that are no sequences are left out.
+        columns: feature name to stored feature name; those that are not sequences are left out.
         max_length: limit on sequences of other kinds than audio; None for none.
         resized: stored features that preprocessors give any length up to `max_length`.
     """
