@@ -57,16 +57,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_wrong_options_are_refused_before_anything_is_made(cities, tmp_path):
-    for about, *flags in (
-        ("--beam_options --shard", HERE, "--shard=0/2"),
-        ("--beam_options --merge", HERE, "--merge"),
-        ("--beam_options='--direct_num_worker=2'", "--beam_options=--direct_num_worker=2"),
-    ):
-        refuses(datagen, about, *cities, *flags, data_dir="data")
-    assert sorted(os.listdir(tmp_path)) == ["my_cities", "raw"]
-
-
 @pytest.mark.parametrize("command", [datagen, decoder])
 def test_without_the_package_one_line_says_how_to_install_it(cities, tmp_path, monkeypatch, command):
     for name in [name for name in sys.modules if name.startswith(("apache_beam", "t2t.pipelines"))]:

@@ -18,7 +18,6 @@ from t2t.cli import datagen, decoder, trainer
 from t2t.cli import eval as eval_command
 from t2t.text.words import TokenEncoder
 from tests.builders import edited
-from tests.errors import refused
 from tests.in_process import call, refuses
 
 
@@ -123,12 +122,6 @@ def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, ti
     printed = re.fullmatch(r"difference of log-probabilities, nats per token: mean (\S+), largest (\S+)", apart)
     np.testing.assert_allclose(list(map(float, printed.groups())), [differences.mean(), differences.max()], rtol=0.05)
     assert differences.max() > 1e-5, "int8 rounds"
-
-
-def test_a_compute_type_is_of_ctranslate2(run):
-    refuses(decoder, "--compute_type=int8 --engine=tensorflow", output_dir=run, compute_type="int8")
-    with refused("compute_type=int8", "engine=tensorflow"):
-        t2t.load(run, compute_type="int8")
 
 
 FRESH = """

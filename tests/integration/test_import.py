@@ -12,7 +12,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.layers.sinusoids import sinusoids
 from t2t.text.subword import SubwordEncoder
-from tests.in_process import call, refuses
+from tests.in_process import call
 from tests.readme import ROOT, block, blocks, succeed
 from tests.reference import fairseq, language_models, marian, marian_native
 from tests.reference import tensor2tensor as theirs
@@ -64,18 +64,6 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run):
     assert "resuming" in call(trainer, *train, output_dir=run, data_dir=tmp_path / "data").err
     after = CheckpointStore(run / "checkpoints").load()
     assert after.step == int(after.optimizer["adam/iteration"]) == 1236
-
-
-def test_flags_that_are_missing_of_another_format_or_lead_nowhere(tmp_path):
-    vocabulary, other = tmp_path / "v.subwords", ["--from=huggingface", f"--output_dir={tmp_path}/run"]
-    vocabulary.write_bytes(SubwordEncoder.build(["a b", "b c"], 64).to_bytes())
-    run = ["--output_dir=x", "--problem=text2text_files"]
-    refuses(importer, "--model_dir --vocab_file --from=tensor2tensor", "--output_dir=x")
-    refuses(importer, f"{tmp_path}/v:", *run, t2t_dir=tmp_path, vocab_file=tmp_path / "v")
-    refuses(importer, "hparams.json", *run, t2t_dir=tmp_path, vocab_file=vocabulary)
-    refuses(importer, f"--model_dir={tmp_path}/none", *run, t2t_dir=tmp_path / "none", vocab_file=vocabulary)
-    refuses(importer, "--step --from=huggingface", *other, "--step=3", model_dir=tmp_path)
-    refuses(importer, "--model_dir", *other)
 
 
 @pytest.mark.exhaustive  # the commands of the page, with few updates; those of two other toolkits are only slow
@@ -184,9 +172,6 @@ def test_the_walk_through_of_a_model_of_ctranslate2(tmp_path):
     (tmp_path / "dev.src").write_text("\n".join(marian.CORPUS["source"]) + "\n")
     walk("ctranslate2", tmp_path)
     assert len((tmp_path / "dev.out").read_text().splitlines()) == len(marian.CORPUS["source"])
-    asked = {"model_dir": tmp_path / "ende_ct2", "output_dir": tmp_path / "other"}
-    for about, names in (("3", "a,b,c"), (f"{tmp_path}/none.spm", f"{tmp_path}/none.spm")):
-        refuses(importer, about, "--from=ctranslate2", **asked, sentencepiece_model=names)
 
 
 @pytest.mark.slow  # that the page's commands import models of tokens

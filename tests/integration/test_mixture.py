@@ -109,8 +109,6 @@ def test_evaluating_names_a_problem_or_takes_all(data_dir, run):
 
 
 def test_what_cannot_be_is_refused_in_one_line(data_dir, run, tmp_path):
-    about = f"--decode_from_file --problems={BOTH} --output_dir={tmp_path}/new --problem="
-    refuses(trainer, about, *train_flags(data_dir), output_dir=tmp_path / "new", decode_from_file=run / "run.json")
     other = train_flags(data_dir, TINY.replace("[1,2]", "[1,3]"))
     refuses(trainer, "problem_weights [1.0, 3.0], [1.0, 2.0]", *other, output_dir=run, train_steps=12)
     mixed = f"{COPY}-languagemodel_files"

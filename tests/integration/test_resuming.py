@@ -5,17 +5,11 @@ import shutil
 
 import pytest
 
-import t2t
-from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
-from t2t.errors import UserError
-from t2t.files.atomic import sha256_of
-from t2t.runs.training import TrainingRun
 from tests.audit import audited
 from tests.builders import edited
-from tests.errors import refused
 from tests.golden.make_run import RUNS
 from tests.in_process import call, refuses
 
@@ -53,24 +47,6 @@ def test_the_settings_of_a_run_are_kept_and_apply_even_if_nothing_is_left_to_tra
         assert kept in said
     assert RunDir.open(run).record.settings == before | {"eval_steps": 2, "keep_checkpoint_max": 1}
     assert store.steps() == sorted({store.best().step, 40})
-
-
-@pytest.mark.parametrize("given", [{}, {"eval_steps": 100}, {"keep_best_checkpoints": 1}])
-def test_command_and_function_take_the_settings_of_the_run(run, monkeypatch, given):
-    recorded = {"local_eval_frequency": 7, "eval_steps": 5, "keep_checkpoint_max": 0, "keep_best_checkpoints": 5}
-    with edited(run / "run.json") as record:
-        record["settings"] = recorded
-    found = []
-
-    def note(self, experiment, cluster):
-        found.append({name: getattr(experiment.config, name) for name in recorded})
-        raise UserError("enough")
-
-    monkeypatch.setattr(TrainingRun, "__init__", note)
-    refuses(trainer, "enough", output_dir=run, **given)
-    with refused("enough"):
-        t2t.train(output_dir=run, **given)
-    assert found == [recorded | given] * 2
 
 
 def test_without_updates_a_run_decodes_and_stays_as_it_is(run, tmp_path):
@@ -136,20 +112,3 @@ def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
         call(decoder, **flags, score_file=kept / "pairs")
         scores = [[float(line) for line in (kept / name).read_text().splitlines()] for name in ("new", "scores")]
         assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-
-
-@pytest.mark.parametrize("what", ["run/run.json", "data/text2text_files/manifest.json", "run/checkpoints/latest"])
-def test_a_newer_format_is_refused_by_its_number(kept, what):
-    if what.endswith(".json"):
-        with edited(kept / what) as values:
-            values["format"], values["news"] = 99, {"of": "that"}
-    else:
-        state = CheckpointStore(kept / "run/checkpoints").find("latest") / "state.json"
-        state.write_bytes(_json_bytes({"format": 99, "news": 3}))
-        sums = json.loads(state.with_name("checksums.json").read_bytes()) | {state.name: sha256_of(state)}
-        state.with_name("checksums.json").write_bytes(_json_bytes(sums))
-    if "manifest" in what:
-        refuses(trainer, "99 1", output_dir=kept / "run", data_dir=kept / "data", train_steps=600, worker_cpu=1)
-    else:
-        known = 2 if what.endswith("run.json") else 1
-        refuses(decoder, f"99 {known}", output_dir=kept / "run", decode_from_file=kept / "lines")

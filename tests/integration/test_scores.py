@@ -180,12 +180,6 @@ def test_files_have_as_many_lines_and_at_least_one(tmp_path, lines, about):
     assert refuses(bleu, about, translation=tmp_path / "translation", reference=tmp_path / "reference").out == ""
 
 
-def test_files_that_are_not_named_or_not_there(tmp_path):
-    refuses(bleu, "--translation", reference="x")
-    refuses(bleu, "--translation --reference")
-    refuses(bleu, f"{tmp_path}/gone", translation=tmp_path / "gone", reference=tmp_path / "gone")
-
-
 # === `t2t-evalb`: EVALB's report for files as they are, and a one-line error for others ===
 GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
 TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"

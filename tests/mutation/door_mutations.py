@@ -6,10 +6,10 @@ from tests.mutation.mutation import mutations
 DOOR_MUTATIONS = mutations(
     ("a split gets all samples", "Samples that a plug-in makes at once are learnt and evaluated on.",
      "t2t/compat/tensor2tensor/adapter.py", "if slots[number % len(slots)] == split:", "if split in slots:",
-     "test_compat_tensor2tensor::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
+     "test_compat_problems::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
     ("tags of segments", "Sentences of SGML files keep their tags.",
      "t2t/compat/tensor2tensor/data_generators/translate.py", "yield segment[1].strip()", "yield line.strip()",
-     "test_compat_tensor2tensor::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
+     "test_compat_problems::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
     ("a changed hparam of Tensor2Tensor", "What a plug-in changes in a set of this project is lost.",
      "t2t/compat/tensor2tensor/utils/hparam.py", """self.changed.add(name)
 
@@ -64,8 +64,8 @@ DOOR_MUTATIONS = mutations(
      "t2t/formats/tensor2tensor/mapping.py", "'inner' if found[1] == '1' else 'outer'",
      "'outer' if found[1] == '1' else 'inner'", "test_formats_import_tensor2tensor::test_the_network_is_the_same"),
     ("cosines before sines in Marian's order", "An exported run's channels meet the wrong positions.",
-     "t2t/formats/huggingface/marian.py", "channels.reshape(-1, 2).T.reshape(-1)",
-     "channels.reshape(-1, 2).T[::-1].reshape(-1)",
+     "t2t/formats/huggingface/marian.py", "order.reshape(-1, 2).T.reshape(-1)",
+     "order.reshape(-1, 2).T[::-1].reshape(-1)",
      "test_formats_export_huggingface::test_a_run_of_ours_is_their_network"),
     ("sentinels in the graph", "A SavedModel of T5 reads the first sentinel of a text alone.",
      "t2t/formats/saved_model/vocabularies.py", "replace_global=self._has_sentinels", "replace_global=False",
@@ -140,7 +140,7 @@ DOOR_MUTATIONS = mutations(
     ("checkpoint asked for is not loaded", "Every name of a checkpoint decodes with the latest.", "t2t/runs/loading.py",
      "load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)",
      'load_for_decoding(CheckpointStore(run.checkpoints_folder), "latest")',
-     "test_runs_loading::test_the_checkpoint_that_is_asked_for"),
+     "test_runs_loading::test_messages_name_the_folder_that_was_read"),
     ("conversion of another architecture",
      "A run record that does not fit the checkpoint is not noticed where a conversion is kept.", "t2t/runs/engines.py",
      "checked = [problem, {ARCHITECTURE: values}, ", "checked = [problem, ",

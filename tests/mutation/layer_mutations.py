@@ -84,7 +84,7 @@ LAYER_MUTATIONS = mutations(
      "test_models_references::test_logits_and_those_of_steps_are_the_references_whatever_the_padding"),
     ("experts weighted without their group",
      "Of experts in two levels, each group that was chosen counts as much as the best one.",
-     "t2t/layers/feed_forward.py",
+     "t2t/models/classics/lstm_moe.py",
      "weights_NJJ = outer.weights[..., None] * inner.weights", "weights_NJJ = inner.weights", "test_layers_experts"),
     ("target lines of the grid not shifted",
      "A block reads what its own target position left at another word, not the position before it.",

@@ -24,7 +24,7 @@ from tests.letters import Letters, Moods
 from tests.many_runs import create_run, write_run
 from tests.readme import ROOT
 from tests.registrations import registered
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 
 class Said(Letters):
@@ -95,7 +95,7 @@ def run(tmp_path):
 
 
 # A server that has ended refuses a connection; one that ends now resets it, or cuts its answer short.
-NOT_SERVED = (urllib.error.URLError, ConnectionError, http.client.HTTPException)
+NOT_SERVED = (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException)
 
 
 def address_in(texts):
@@ -103,7 +103,7 @@ def address_in(texts):
 
 
 def ask(address):
-    with urllib.request.urlopen(f"{address}/insight/runs") as answer:
+    with urllib.request.urlopen(f"{address}/insight/runs", timeout=LIMIT_S) as answer:
         return json.load(answer)["runs"]
 
 

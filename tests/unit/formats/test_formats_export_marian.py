@@ -27,7 +27,7 @@ from tests.letters import TEXTS, letters, marked_letters, translator_of
 from tests.reference import marian_native as theirs
 
 FORMS = {
-    "one table": {"num_hidden_layers": 2},
+    "one table": {},
     "tables of their own, silu": {
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
         "activation": "silu", "attention_bias": True, "num_encoder_layers": 2, "num_decoder_layers": 1,

@@ -116,14 +116,8 @@ def test_the_same_network_is_taken_and_the_model_answers_once(fast, greedy, judg
     assert not [line for line in caplog.messages if "does this" in line]
 
 
-@pytest.mark.parametrize("change", [
-    {"norm_epsilon": 1e-3},
-    {"activation": "gelu"},
-    {"num_heads": 4},
-    {"sinusoid_layout": "split"},
-    {"self_attention_window": LONG - 2},  # a mask that changes the longest row alone
-    {"seed": 6},
-], ids=str)  # fmt: skip
+# A mask that changes the longest row alone, an epsilon, weights: no other change of the network has a smaller effect.
+@pytest.mark.parametrize("change", [{"self_attention_window": LONG - 2}, {"norm_epsilon": 1e-3}, {"seed": 6}], ids=str)
 def test_another_network_of_the_same_shapes_is_refused(change, greedy, judged):
     """The engine is the model itself with one change, and the weights of the first."""
     other = translator_of(letters(), num_hidden_layers=1, **{k: v for k, v in change.items() if k != "seed"})

@@ -73,11 +73,6 @@ def test_a_run_gives_back_what_was_written_and_the_last_one_counts(run):
     assert [path.name for path in folder.parent.iterdir()] == [PROBLEM]
 
 
-def test_a_run_without_one_says_how_to_learn_it(run):
-    with refused("shortlist=True", run.path, "letters", "t2t-shortlist", f"--output_dir={run.path}"):
-        read_shortlist(run, PROBLEM)
-
-
 def test_it_meets_only_the_vocabularies_it_was_learned_for(run, tmp_path):
     other = begin(tmp_path / "other", encoder=TokenEncoder("vwxyz"))
     write_shortlist(run, PROBLEM, SHORTLIST, 9).parent.rename(other.shortlist_folder)

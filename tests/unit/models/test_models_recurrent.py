@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
+from t2t.hparams.lstm import LstmAttentionHParams
 from t2t.layers.mode import Costed
 from t2t.layers.recurrent import RecurrentLayer
-from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
+from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.registry import MODELS
 from t2t.specs.features import ProblemSpec
 from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
-from tests.errors import refused
 from tests.models import (
     check_dropout_follows_its_seed,
     check_logits,
@@ -72,11 +71,6 @@ def test_forget_gates_begin_open_and_other_biases_at_zero():
     assert len(biases) == 2
     for bias in biases.values():
         np.testing.assert_array_equal(bias, [0] * 6 + [1] * 6 + [0] * 12)
-
-
-def test_a_problem_without_inputs_is_refused():
-    with refused("LstmSeq2seq", "tokens", "absent"):
-        LstmSeq2seq(LstmHParams(), tokens_spec(inputs=0))
 
 
 # === Several problems ===

@@ -145,14 +145,6 @@ def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run):
         assert (loaded.hparams.precision, loaded.model.compute_dtype) == (precision, "float32")
 
 
-def test_the_checkpoint_that_is_asked_for(make_run):
-    path, _ = make_run("counting", steps=(5, 9))
-    loaded = [load(path, *which) for which in ((), ("5",), ("9",))]
-    assert [one.checkpoint.step for one in loaded] == [9, 5, 9]
-    last, first, again = (one.translator().fingerprint() for one in loaded)
-    assert first != last == again
-
-
 def test_the_runs_own_hparams_decode_unless_others_are_asked_for(make_run, caplog):
     path, _ = make_run("counting")
     own, changed = load(path), load(path, decode_overrides="beam_size=3,alpha=1.0")

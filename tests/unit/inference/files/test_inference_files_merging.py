@@ -226,8 +226,11 @@ def test_a_part_of_an_earlier_version_is_merged(job, decode, decode_shards, tmp_
 def test_a_merger_that_is_killed_goes_on(job, decode, decode_shards, tmp_path):
     """It is killed before each rename and each removal in turn."""
     decode(target="one")
+    decode_shards(3)
+    parts = {path: path.read_bytes() for path in tmp_path.glob("out.shard-*")}
     for changes in itertools.count():
-        decode_shards(3)
+        for path, content in parts.items():
+            path.write_bytes(content)
         with contextlib.suppress(Killed), killed_after(changes):
             merge(job())
             break
@@ -235,7 +238,8 @@ def test_a_merger_that_is_killed_goes_on(job, decode, decode_shards, tmp_path):
         assert same(tmp_path)
         assert leftovers(tmp_path) == [".out.merged.json", "one", "out"]
         assert merge(job()).lines == 43, "again, where there is nothing left to do"
-        (tmp_path / "out").unlink()
+        for merged in MERGED:
+            (tmp_path / merged).unlink()
     assert changes > 2 + 2 * 3, "two files written, and three parts removed, with their records"
 
 
