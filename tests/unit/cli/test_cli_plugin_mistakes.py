@@ -430,7 +430,7 @@ MISTAKES = {
     ),
     # Optimizers, schedules, objectives
     "no optimizer": ("optimizer", optimizer("keras.optimizers.SGD(**common)"), "mine NoneType;"),
-    "an optimizer without its name": ("optimizer", optimizer("return keras.optimizers.SGD()"), "mine sgd; 'mine':"),
+    "an optimizer without its name": ("optimizer", optimizer("return keras.optimizers.SGD()"), "mine sgd 'mine':"),
     "an optimizer without hparams": (
         "optimizer", derived("optimizer", "keras.optimizers.SGD", "pass"), "Mine(hparams, learning_rate=, __init__",
     ),
