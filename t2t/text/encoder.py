@@ -238,7 +238,7 @@ def learn(kind: str, lines: Iterable[str], size: int) -> TextEncoder:
     sizes = learned.vocab_size, read.vocab_size
     if sizes[0] != sizes[1] or read.to_bytes() != learned.to_bytes() or read.encode(text) != learned.encode(text):
         raise PluginError(
-            f"{described(owner)}: of {sizes[0]:,} ids, from_bytes reads from to_bytes another vocabulary of {sizes[1]:,}",
+            f"{described(owner)}: from_bytes reads from to_bytes {sizes[1]:,} ids instead of {sizes[0]:,}, or others",
             "have from_bytes return the same one",
         )
     return learned

@@ -514,7 +514,7 @@ MISTAKES = {
         "words", changed(VOCABULARY, '",".join(self.words).encode()', '",".join(self.words)'), "to_bytes bytes",
     ),
     "a file that is read otherwise": (
-        "words", changed(VOCABULARY, 'split(",")', 'split(",")[:-1]'), "4 3; from_bytes to_bytes",
+        "words", changed(VOCABULARY, 'split(",")', 'split(",")[:-1]'), "3 4, from_bytes to_bytes",
     ),
     "a feature without @dataclass": (
         "data", changed(FEATURE, "@dataclass(frozen=True)\n", ""), "Own channels @dataclasses.dataclass",
