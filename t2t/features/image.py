@@ -152,9 +152,9 @@ def decode_image(file: Path | BinaryIO, channels: int, what: str) -> np.ndarray:
         with PIL.Image.open(file) as image:
             pixels: np.ndarray = np.asarray(_of_eight_bits(image, what).convert(_MODES[channels]))
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
-        raise UserError(
-            f"{what}: cannot be read as an image ({one_line(error)})", "check or convert the file"
-        ) from None
+        is_unknown = isinstance(error, PIL.UnidentifiedImageError)  # whose text shows a Python object
+        why = "no format that Pillow reads" if is_unknown else one_line(error)
+        raise UserError(f"{what}: cannot be read as an image ({why})", "check or convert the file") from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger("t2t")
 LEAST_EXAMPLES = 4096
 """Fewer examples are preprocessed where they are needed: starting a process would take longer."""
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 16
 """Processes that are started by default."""
 
 Columns = dict[str, tuple[np.ndarray, np.ndarray | None]]
