@@ -168,12 +168,13 @@ def test_a_notebook_restores_a_checkpoint_of_theirs_and_of_ours_and_translates(t
     network = reference.Network(reference.NEW, values, variables, target_space_id=8)
     first = network.logits(np.array(inputs[0][0]), np.array([5]))[0]
     assert found[0][0] == first.argmax()
-    numbers = t2t.load("zoo:ende_numbers").problem.encoders["inputs"].encode("twenty-one cats")
+    of_zoo = t2t.load("zoo:ende_numbers").problem.encoders
+    numbers = of_zoo["inputs"].encode("twenty-one cats")
     with tfe.restore_variables_on_create("zoo:ende_numbers"):
         ours = model.infer({"inputs": [[*numbers, 1, 0]]})["outputs"]
         with refused("top_beams=2"):
             model.infer({"inputs": [numbers]}, top_beams=2)
-    assert t2t.load("zoo:ende_numbers").problem.encoders["targets"].decode(ours[0][:-1]) == "einundzwanzig Katzen"
+    assert of_zoo["targets"].decode(ours[0][:-1]) == "einundzwanzig Katzen"
     with refused("infer:", "restore_variables_on_create(path)`,"):
         model.infer({"inputs": [numbers]})
     hparams.del_hparam("problem")
