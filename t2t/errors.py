@@ -14,7 +14,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 _MOST_NEAREST = 3
 """Names that an error proposes for an unknown one."""
@@ -62,6 +62,11 @@ class T2TError(Exception):
         found = spell(self.found)
         text = f"{subject}: {found}" if subject else found
         return f"{text}; {spell(self.remedy)}" if self.remedy else text
+
+    def at(self, place: str) -> Self:
+        """Returns the same error with the place where it was found, such as a file and a line, in front."""
+        bare = type(self)(self.found, option=self.option, hparam=self.hparam, value=self.value)
+        return type(self)(f"{place}: {bare}", self.remedy)
 
     @staticmethod
     def shown(value: object) -> str:
@@ -129,10 +134,10 @@ def one_line(text: object) -> str:
 
 
 def asked_and_found(asked: str, found: str) -> str:
-    """Returns `asked a, found b`; long texts are cut to the part around their first difference."""
+    """Returns `requested a, found b`; long texts are cut to the part around their first difference."""
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
     begin = max(0, same - 100)
-    return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
+    return f"requested {_cut(asked, begin)}, found {_cut(found, begin)}"
 
 
 def _cut(text: str, begin: int) -> str:
@@ -183,9 +188,8 @@ def needs_extra(extra: str, need: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", "t2t"):  # a bug of this project
             raise
-        raise UserError(
-            f"{need}: the package {package} is not installed", f"pip install 't2t-keras[{extra}]'"
-        ) from None
+        install = f"'t2t-keras[{extra}]'" if extra else package
+        raise UserError(f"{need}: the package {package} is not installed", f"pip install {install}") from None
 
 
 def shapes_of(batch: Mapping[str, Any]) -> str:

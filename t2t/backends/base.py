@@ -72,8 +72,8 @@ class CompiledFunction(abc.ABC):
         """
 
 
-class ForwardCost(NamedTuple):
-    """Cost of one forward pass, counted from its operations before anything runs."""
+class ComputeCost(NamedTuple):
+    """Cost of a pass over a batch, counted from its operations before anything runs."""
 
     flops: int
     """Operations of the matrix products and convolutions outside loops; (m, k) times (k, n) takes 2 m k n."""
@@ -171,7 +171,7 @@ class Backend(abc.ABC):
         """Returns whether all visible devices multiply bfloat16 faster than float32."""
 
     @abc.abstractmethod
-    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ComputeCost:
         """Returns the cost of computing all logits of a batch; only its shapes and dtypes matter."""
 
     @abc.abstractmethod

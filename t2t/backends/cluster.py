@@ -111,7 +111,7 @@ def _checked(
     """
     for address in addresses:
         if not re.fullmatch(r"[^\s:/]+:\d+|\[[0-9a-fA-F:]+\]:\d+", address):
-            raise UserError(f"{source}{address!r} is no host:port", "give such as node1:2222", **about)
+            raise UserError(f"{source}{address!r} is not host:port", "give such as node1:2222", **about)
     twice = next((address for address in addresses if addresses.count(address) > 1), None)
     if twice is not None:
         raise UserError(f"{source}{twice} is there twice", "each worker needs a port of its own", **about)

@@ -28,6 +28,7 @@ from keras import ops
 
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
+from t2t.registry.overrides import PluginError, described
 
 Features = dict[str, Any]
 
@@ -176,6 +177,10 @@ class LossFunction:
         scope.read.clear()
         with scope:
             loss = self._loss(self.model_of(problem), features, seed)
+        if sizes := [tuple(one.shape) for one in loss if len(getattr(one, "shape", ()))]:
+            raise PluginError(
+                f"{described(self._loss)} returned a BatchLoss with shape {sizes[0]}", "return three sums"
+            )
         read = self._read(scope.read)
         after = [scope.get_current_value(variable) for variable in self.variables]
         pairs = list(zip(before, after, strict=True))

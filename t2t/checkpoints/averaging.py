@@ -56,7 +56,7 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
             totals[path] = totals[path] + values if count else values
         count += 1
     if not count:
-        raise UserError("no checkpoint to average: give at least one step")
+        raise UserError("no checkpoint to average", "give at least one step")
     return {
         path: (total / count).astype(kinds[path][1]) if _has_mean(total) else total for path, total in totals.items()
     }

@@ -107,7 +107,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
         checksums, fingerprint = _read_checksums(folder)
         header = _read_header(folder, checksums)
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
-            raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
+            raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is not a file of a checkpoint")
         arrays: dict[str, Any] = {MODEL: {}} | {
             part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts
         }
@@ -146,7 +146,7 @@ def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays |
             name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in arrays.items()
         }
     except ValueError as error:
-        raise _damaged(folder, f"{_file(part)} is no safetensors file ({one_line(error)})") from error
+        raise _damaged(folder, f"{_file(part)} is not a safetensors file ({one_line(error)})") from error
 
 
 def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
         is_newer = header["format"] > FORMAT
         types = {} if is_newer else {name: type(header[name]) for name in ("step", "state")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(folder, f"{STATE_FILE} is no state ({type(error).__name__}: {one_line(error)})") from error
+        raise _damaged(folder, f"{STATE_FILE} is not a state ({type(error).__name__}: {one_line(error)})") from error
     if is_newer:
         raise UserError(
             f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to {FORMAT}",

@@ -217,8 +217,8 @@ class RunDir:
         if wrong:
             raise UserError(
                 f"--output_dir={self.path} belongs to another run: {first_few(wrong)}",
-                f"use another --output_dir, with --warm_start_from={self.path} to begin with its weights, or ask for "
-                "the run that is there",
+                f"use another --output_dir, with --warm_start_from={self.path} to begin with its weights, or give the "
+                "settings of the run that is there",
             )
 
     def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:

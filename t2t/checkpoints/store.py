@@ -94,7 +94,8 @@ class CheckpointStore(BestPointers):
         """
         if not is_extra_name(name):
             raise UserError(
-                f"checkpoint name {name!r}: use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens"
+                f"checkpoint name {name!r}: it is not one of an average",
+                f"use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens",
             )
         with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
             self._folders.make_root()
@@ -142,7 +143,7 @@ class CheckpointStore(BestPointers):
         be read, no checkpoint is removed, since it may point to any of them.
         """
         if keep_max < 0:
-            raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
+            raise UserError(f"keep {keep_max} checkpoints: it is below 0", "give a number above 0, or 0 to keep all")
         with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
             self._folders.clean("step-*")
         steps = self.steps()

@@ -76,7 +76,7 @@ def _parse_checkpoints(store: CheckpointStore, requested: list[str]) -> list[int
     names = [text.strip() for text in requested]
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise UserError(
-            f"{wrong[0]!r} is no checkpoint of a run",
+            f"{wrong[0]!r} is not a checkpoint of a run",
             "give steps, best, latest or names of averages, e.g. --checkpoints=100,200,best",
             option="checkpoints",
         )

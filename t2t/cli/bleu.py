@@ -205,6 +205,7 @@ def _score_folder(values: flags.FlagValues) -> int:
     if not found:
         raise UserError(
             f"it has no file <name>-<step> of at least {values.min_steps} updates",
+            "name the folder that t2t-translate-all has written, or lower --min_steps",
             option="translations_dir",
             value=values.translations_dir,
         )

@@ -21,7 +21,7 @@ from typing import TextIO
 from absl import flags
 
 from t2t.cli.config import apply_config, read_config
-from t2t.cli.flags import ALL, has_flag, help_text
+from t2t.cli.flags import ALL, describe_flag_error, has_flag, help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.cli.tensor2tensor import answer_unused_flags, apply_decode_hparams
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, ask_for, one_line
@@ -178,7 +178,7 @@ def parse(
             f"flag --{error.flagname} does not exist", f"{_did_you_mean(error.flagname, values)}see --help"
         ) from error
     except flags.Error as error:
-        raise UserError(f"{one_line(error)}", "see --help") from error
+        raise UserError(describe_flag_error(error), "see --help") from error
     if values.help:
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
@@ -358,7 +358,7 @@ def _check_path(name: str, value: str, sharing: str) -> None:
     if value.startswith("~") and is_unknown_home(value):
         raise UserError(f"flag --{name}={value}: there is no home folder of that name", "write the path without ~")
     if without_surrogates(value) != value:
-        raise UserError(f"flag --{name}={value!r}: it contains bytes that are no UTF-8", "rename the file or folder")
+        raise UserError(f"flag --{name}={value!r}: it contains bytes that are not UTF-8", "rename the file or folder")
     if names_zoo(value) and name not in _ZOO:
         raise UserError("only runs are in a zoo", "name a path of another folder", option=name, value=value)
     if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):

@@ -21,7 +21,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import RUN, flag_group, has_flag, is_of_file
+from t2t.cli.flags import RUN, describe_flag_error, flag_group, has_flag, is_of_file
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, one_line
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
@@ -72,7 +72,7 @@ def fill_from_file(values: flags.FlagValues, path: Path, excluded: tuple[str, ..
             if key not in others:
                 near = _did_you_mean(key, others, found)
                 raise UnknownNameError(
-                    f"{_place(path, text, key)}: {key} is no flag",
+                    f"{_place(path, text, key)}: {key} is not a flag",
                     f"{near}keys are flags of t2t-trainer and other commands, and the table [hparams]",
                 )
         elif key == HPARAMS:
@@ -99,7 +99,9 @@ def read_config(path: Path) -> tuple[str, dict[str, Any]]:
             text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
-        raise UserError(f"{path}: it is not TOML: {one_line(error)}", "write name = value, text in quotes") from error
+        found = re.fullmatch(r"(.*) \(at (line \d+), column \d+\)", one_line(error))
+        place, why = (f"{path}, {found[2]}", found[1]) if found else (path, one_line(error))
+        raise UserError(f"{place}: it is not TOML: {why}", "write name = value, text in quotes") from error
 
 
 def _place(path: Path, text: str, *keys: str) -> str:
@@ -131,7 +133,7 @@ def _fill(flag: flags.Flag, place: str, value: Any) -> None:
         for element in elements:
             flag.parse(element)
     except flags.Error as error:
-        raise UserError(f"{place}: {one_line(error)}") from error
+        raise UserError(f"{place}: {describe_flag_error(error)}", "see --help") from error
     flag.set_by_file = True
 
 
@@ -165,7 +167,7 @@ def _fill_hparams(values: flags.FlagValues, path: Path, text: str, value: Any) -
             try:
                 found.append(format_overrides({name: one}))
             except ArgumentError as error:
-                raise UserError(f"{place}: {error}") from error
+                raise error.at(place) from error
     elif not all(isinstance(one, str) for one in found):
         raise UserError(
             f"{_place(path, text, HPARAMS)}: hparams = {value!r}: it is not a table",
@@ -193,7 +195,7 @@ def check_hparams_of_file(values: flags.FlagValues, hparams_set: str, replaced: 
         try:
             check_override(hparams_set, text)
         except UserError as error:
-            raise type(error)(f"{place}: {error}") from error
+            raise error.at(place) from error
 
 
 def given_flags(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> dict[str, Any]:

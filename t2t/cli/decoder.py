@@ -255,7 +255,7 @@ def _check(values: flags.FlagValues) -> None:
         )
     if values.output_format == FILES and values.alignments:
         raise UserError(
-            f"--output_format={FILES} writes names of files alone", "leave one of them out", option="alignments"
+            f"--output_format={FILES} writes only names of files", "leave one of them out", option="alignments"
         )
     if values.token_scores and values.output_format != "jsonl":
         raise UserError(
@@ -266,7 +266,7 @@ def _check(values: flags.FlagValues) -> None:
     for name, what in _SIDE_FILES.items():
         if values[name].value and given != ["--decode_from_file"]:
             raise UserError(
-                f"it says what the outputs of --decode_from_file {what}", "give that alone with it", option=name
+                f"it says what the outputs of --decode_from_file {what}", "give only that with it", option=name
             )
     if values.decode_reference:
         check_reference(values)

@@ -119,7 +119,7 @@ def check_scoring(reference: str, hparams: DecodeHParams, problems: Iterable[Pro
             check_references(text_metrics(problem.metrics))
     if hparams.alignments:
         raise UserError(
-            "it scores outputs alone, and with the hparam alignments=True each line ends in word alignments",
+            "it scores only outputs, and with the hparam alignments=True each line ends in word alignments",
             "leave --alignments out, or give --hparams=alignments=False if the run has it",
             option="decode_reference",
         )

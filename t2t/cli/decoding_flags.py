@@ -181,7 +181,7 @@ def check_shard_flags(values: flags.FlagValues) -> None:
         given = "--attention_to_html makes one page" if values.attention_to_html else "only files are divided"
         raise UserError(
             f"{requested[0]}: {given}",
-            f"give {requested[0]} with --decode_from_file, --score_file or --align_file alone",
+            f"give {requested[0]} with --decode_from_file, --score_file or --align_file only",
         )
     if not values.decode_to_file:
         raise UserError(f"{requested[0]}: parts go next to the output", "name that with --decode_to_file")

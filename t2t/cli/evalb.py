@@ -60,6 +60,6 @@ def main(values: flags.FlagValues) -> int:
 def _lines(path: str, repaired: Counter) -> Iterator[str]:
     """Opens a file when called, not at the first line, so that a missing one is an error before the report begins."""
     if not Path(path).is_file():
-        found = "this is no plain file" if Path(path).exists() else "there is no such file"
+        found = "this is not a plain file" if Path(path).exists() else "there is no such file"
         raise UserError(f"{path}: {found}", "check the path")
     return read_lines(path, repaired)

@@ -98,7 +98,7 @@ def _check_early(values: flags.FlagValues) -> tuple[Path, str]:
     if file := values.parity_file:
         if next(iter(read_lines(local_path(file), Counter())), None) is None:
             raise UserError(
-                "it holds no line", "give lines of text to try the export on", option="parity_file", value=file
+                "it has no lines", "give lines of text to try the export on", option="parity_file", value=file
             )
     elif data_dir:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from absl import flags
 
+from t2t.errors import one_line
 from t2t.files.paths import ZOO_VARIABLE
 from t2t.registry import Registry
 from t2t.runs.arguments import RENAMED
@@ -111,6 +112,12 @@ def is_given(flag: flags.Flag) -> bool:
 def given_values(values: flags.FlagValues, names: Iterable[str]) -> dict[str, Any]:
     """Returns name -> value of those flags that the command has, with an effect, and that are given."""
     return {name: values[name].value for name in names if has_flag(values, name) and is_given(values[name])}
+
+
+def describe_flag_error(error: flags.Error) -> str:
+    """Returns the message of absl about a wrong value in plain words."""
+    text = re.sub(r"invalid literal for int\(\) with base \d+: .*", "it is not a whole number", one_line(error))
+    return re.sub("could not convert string to float: .*", "it is not a number", text)
 
 
 def has_flag(values: flags.FlagValues, name: str) -> bool:

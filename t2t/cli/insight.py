@@ -152,7 +152,7 @@ def _examples(values: flags.FlagValues, run: RunDir, split: str, count: int) -> 
             value=values.target_language,
         )
     if INPUTS not in data.problem.encoders or reader.features[TARGETS].kind != FeatureKind.TOKENS:
-        raise UserError(f"{data.problem.name}: its inputs or targets are no text", "give lines of your own")
+        raise UserError(f"{data.problem.name}: its inputs or targets are not text", "give lines of your own")
     examples = SplitExamples(data.problem, reader, count)
     return examples.texts(), examples.references(), len(reader)
 

@@ -57,7 +57,7 @@ def open_run(
     if _differing_names(requested, run):
         load_plugins_quietly(t2t_usr_dir)
     if wrong := _differing_names(requested, run):
-        found = "; ".join(f"--{name}={requested[name]} asked, {getattr(run.record, name)} found" for name in wrong)
+        found = "; ".join(f"--{name}={requested[name]} requested, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}", "leave these flags out, they are optional")
     return run
 

@@ -88,7 +88,7 @@ def _criteria(text: str) -> list[tuple[str, str]]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, wanted = part.partition("=")
         if not equals:
-            raise UserError(f"{part!r} is no name=text", "write such as problem=translate", option="filter", value=text)
+            raise UserError(f"{part!r} is not name=text", "write e.g. problem=translate", option="filter", value=text)
         found.append((_known("--filter", name), wanted))
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.flags import DECODING, flag_group, has_flag, is_of_file
+from t2t.cli.flags import DECODING, describe_flag_error, flag_group, has_flag, is_of_file
 from t2t.errors import UserError, one_line
 from t2t.files.lines import without_surrogates
 from t2t.hparams.override import assigned_names, parse_overrides
@@ -109,7 +109,7 @@ RUN_FLAGS: Mapping[str, UnusedFlag] = {
     "warm_start_from": UnusedFlag(_TRAINER),
     "save_checkpoints_secs": UnusedFlag(_SAVED, "0"),
     "keep_checkpoint_every_n_hours": UnusedFlag("--keep_checkpoint_max and the best checkpoint are kept", "10000"),
-    "eval_run_autoregressive": _off("t2t-eval always scores what the model writes by itself, besides given targets"),
+    "eval_run_autoregressive": _off("t2t-eval always scores what the model writes by itself, and with given targets"),
     "eval_use_test_set": _off("evaluate the test split with t2t-eval --split=test", refused=True),
     "eval_print": _off("t2t-decoder --decode_split=dev writes the outputs of the split"),
     "eval_timeout_mins": UnusedFlag("one checkpoint is evaluated, none is waited for", "240"),
@@ -359,7 +359,7 @@ def apply_decode_hparams(values: flags.FlagValues) -> None:
     elif given.get("shard_id"):
         shard, shards = given["shard_id"], given.get("shards", 1)
         raise UserError(
-            f"with shards={shards} there is 0 alone",
+            f"with shards={shards} there is only 0",
             "give more shards",
             option="decode_hparams",
             value=f"shard_id={shard}",
@@ -392,7 +392,9 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
     try:
         values[flag].parse(str(value))
     except flags.Error as error:
-        raise UserError(f"{name}={value}: {one_line(error)}", option="decode_hparams") from error
+        raise UserError(
+            f"{name}={value}: {describe_flag_error(error)}", "correct it", option="decode_hparams"
+        ) from error
     values[flag].using_default_value = False
     values[flag].present = True
     values[flag].set_by_file = by_file

@@ -75,7 +75,7 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
     encoders = run.encoders()
     if not encoders:
         raise UserError(
-            "the run has no vocabulary", "its problem is none of text", option="output_dir", value=output_dir
+            "the run has no vocabulary", "its problem is not one of text", option="output_dir", value=output_dir
         )
     return {run.vocab_folder / entry.file: encoders[name] for name, entry in run.record.vocabularies.items()}
 
@@ -141,12 +141,12 @@ def _converted(operation: str, encoder: TextEncoder, line: str, number: int, rep
     try:
         ids = encoder.encode(line)
     except UserError as error:
-        raise UserError(f"standard input, line {number}: {error}") from None
+        raise error.at(f"standard input, line {number}") from None
     return " ".join(str(one) if operation == "encode" else format_piece(encoder.piece(one)) for one in ids)
 
 
 def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
     for word in line.split():
         if not re.fullmatch("[0-9]{1,9}", word) or int(word) >= size:
-            raise UserError(f"standard input, line {number}: {word[:40]!r} is no id", f"ids are 0 to {size - 1}")
+            raise UserError(f"standard input, line {number}: {word[:40]!r} is not an id", f"ids are 0 to {size - 1}")
         yield int(word)

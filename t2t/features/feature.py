@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from t2t.errors import UserError, one_line
+from t2t.registry.overrides import check_overrides
 from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
@@ -40,6 +41,9 @@ class Feature:
     """Whether a text is words with one space between two of them; in given texts, any ASCII white space is read so."""
     continuation_mark: str = dataclasses.field(default="", kw_only=True)
     """Suffix of a piece whose word continues in the next one, e.g. `@@`; outputs and references are read joined."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     def with_options(self, options: Any) -> Self:
         """Returns the feature with the settings that a user's problem options change."""
@@ -146,5 +150,5 @@ def text_fault(text: Any, name: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            return f"has a lone surrogate, U+{ord(text[error.start]):04X}, in {name!r}, which is no valid Unicode"
+            return f"has a lone surrogate, U+{ord(text[error.start]):04X}, in {name!r}, which is not valid Unicode"
     return ""

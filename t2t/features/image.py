@@ -136,7 +136,7 @@ def read_image(path: Path, channels: int) -> np.ndarray:
     """
     if channels not in _MODES:
         raise UserError(
-            f"{path}: image files have 1 to 4 channels, and images of {channels} are asked for",
+            f"{path}: image files have 1 to 4 channels, and images of {channels} are requested",
             "decode a split of generated data, or give arrays to translate_ids",
         )
     if not os.path.isfile(path):  # `Path.is_file` raises for names that are too long
@@ -152,9 +152,9 @@ def decode_image(file: Path | BinaryIO, channels: int, what: str) -> np.ndarray:
         with PIL.Image.open(file) as image:
             pixels: np.ndarray = np.asarray(_of_eight_bits(image, what).convert(_MODES[channels]))
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
-        raise UserError(
-            f"{what}: cannot be read as an image ({one_line(error)})", "check or convert the file"
-        ) from None
+        is_unknown = isinstance(error, PIL.UnidentifiedImageError)  # whose text shows a Python object
+        why = "no format that Pillow reads" if is_unknown else one_line(error)
+        raise UserError(f"{what}: cannot be read as an image ({why})", "check or convert the file") from None
     return pixels.reshape(*pixels.shape[:2], channels)
 
 

@@ -43,7 +43,7 @@ class Label(Feature):
         """A label is the name of a class."""
         known = self._encoder(encoder).names
         if not isinstance(value, Hashable) or (value not in known if known else not isinstance(value, str)):
-            return f"has {shown(value)} for {name!r}, which is no class"
+            return f"has {shown(value)} for {name!r}, which is not a class"
         return ""
 
     def encode(self, values: list[Any], encoder: TextEncoder | None = None) -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from t2t.features.feature import Feature, text_fault
 from t2t.registry import register_feature
 from t2t.specs.features import FeatureSpec
 from t2t.text.byte import ByteEncoder
-from t2t.text.encoder import TextEncoder, encoder_class
+from t2t.text.encoder import TextEncoder, encoder_class, learn
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.tags import parse_languages, tag_of
 from t2t.text.words import TokenEncoder
@@ -94,7 +94,7 @@ class Text(Feature):
             UserError: vocabularies of the kind have no tags, or the text is empty.
         """
         if not language_tags:
-            return encoder_class(self.vocabulary).build(lines, self.size)
+            return learn(self.vocabulary, lines, self.size)
         if self.vocabulary != SentencePieceEncoder.kind:
             raise UserError(
                 f"the vocabulary of {problem} is of kind {self.vocabulary}, which reserves no tags",

@@ -176,7 +176,7 @@ def parse_sealed(name: str, content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
-        raise ValueError("it holds no entries")
+        raise ValueError("it has no entries")
     seal = values.pop(SEAL, None)
     if seal is not None and seal != _digest(name, values):
         raise ValueError(f"it is not what was written: its entry {SEAL} belongs to something else")

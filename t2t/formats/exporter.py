@@ -19,6 +19,7 @@ from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists, is_mirrored, names_in
 from t2t.formats.parity import FLOAT32, PROMISES, Parity
 from t2t.registry import EXPORTERS
+from t2t.registry.overrides import PluginError, check_overrides
 
 if TYPE_CHECKING:
     from t2t.checkpoints.run_dir import RunDir
@@ -60,6 +61,9 @@ def needs(
     quantizations: tuple[str, ...] = (FLOAT32,), packages: tuple[str, ...] = (), extra: str = ""
 ) -> Callable[[Made], Made]:
     """Decorates an exporter, a class or function, with its `Needs`."""
+    for name, value in (("quantizations", quantizations), ("packages", packages)):
+        if isinstance(value, str):
+            raise PluginError(f"@needs: {name} is {value!r}", f'write {name}=("{value}",)')
 
     def decorate(exporter: Made) -> Made:
         exporter.needs = Needs(quantizations, packages, extra)  # type: ignore[attr-defined]
@@ -156,6 +160,9 @@ class Export(ABC):
     """Whether outputs are kept to those that the problem allows, see `docs/constraints.md`."""
     search: ClassVar[Mapping[str, tuple | None] | None] = None
     """What the export's search has: decode hparam -> its possible values, None for all. None for the run's search."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job

@@ -26,6 +26,7 @@ from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.registry import EXPORTERS
+from t2t.registry.overrides import PluginError, described, plugin_errors, shown
 from t2t.specs.constants import INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
@@ -47,7 +48,14 @@ def export(
         MachineError: the folder cannot be written.
     """
     check_request(job.format, job.quantization, job.folder)
-    made: Export = EXPORTERS.get(job.format)(translator, job)
+    exporter = EXPORTERS.get(job.format)
+    with plugin_errors(exporter, "failed"):
+        made: Export = exporter(translator, job)
+    if not isinstance(made, Export) or not hasattr(made, "job"):
+        raise PluginError(
+            f"{described(exporter)} made {shown(made)}",
+            "return a t2t.formats.exporter.Export, whose __init__ begins with super().__init__(translator, job)",
+        )
     check_search(made)
     if not made.keeps_constraints and translator.constrains_outputs(job.n_best):
         log.warning(

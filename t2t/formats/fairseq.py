@@ -265,7 +265,7 @@ def read_checkpoint(folder: Path) -> tuple[Settings, Arrays]:
     try:
         checkpoint = parse_checkpoint(content, KNOWN)
         if not isinstance(checkpoint, dict) or "model" not in checkpoint:
-            raise ValueError("it holds no model; give a checkpoint of fairseq")
+            raise ValueError("it has no model; give a checkpoint of fairseq")
         arrays, settings = tensors_of(checkpoint["model"]), read_settings(checkpoint, str(path))
     except ValueError as error:
         raise UserError(f"{path}: {one_line(error)}", "get the file again") from error
@@ -358,9 +358,7 @@ def read_settings(checkpoint: Mapping[str, Any], where: str) -> dict[str, Any]:
     tree = _plain(checkpoint.get("cfg"), values) or {"model": _plain(checkpoint.get("args"), values)}
     model, task = (tree.get(name) if isinstance(tree, dict) else None for name in ("model", "task"))
     if not isinstance(model, dict):
-        raise UserError(
-            f"{where}: it holds no settings of a model, neither cfg nor args", "give a checkpoint of fairseq"
-        )
+        raise UserError(f"{where}: it has no settings of a model (cfg or args)", "give a checkpoint of fairseq")
     task = task if isinstance(task, dict) else {}
     settings = {**task, **model}
     if "_name" in task:
@@ -424,7 +422,7 @@ def parse_dictionary(content: bytes, path: Path) -> list[str]:
         is_overwriting = text.endswith(f" {_OVERWRITE}")
         symbol, _, count = text.removesuffix(_OVERWRITE).rstrip().rpartition(" ")
         if not count.lstrip("-").isdecimal() or not symbol:
-            raise UserError(f"{path}: line {text[:60]!r} is no symbol with a count", "get it again")
+            raise UserError(f"{path}: line {text[:60]!r} is not a symbol with a count", "get it again")
         if symbol in ids and not is_overwriting:
             raise UserError(f"{path} lists {symbol!r} twice, without {_OVERWRITE}", "get it again")
         if symbol in ids:

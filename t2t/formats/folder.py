@@ -59,7 +59,7 @@ class ModelFolder:
         try:
             values = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{self.path / name} is no JSON ({one_line(error)})", "get it again") from error
+            raise UserError(f"{self.path / name} is not JSON ({one_line(error)})", "get it again") from error
         if not isinstance(values, kind):
             wanted = "names with values" if kind is dict else "a list"
             raise UserError(f"{self.path / name} holds {type(values).__name__}, not {wanted}", "get it again")

@@ -79,7 +79,7 @@ class ForeignVocabulary:
         ids = {token: number for number, token in reversed(list(enumerate(tokens)))}  # of equal ones the first
         if unknown not in ids:
             raise UserError(
-                f"{where}: {unknown!r}, for unknown words, is none of its {len(tokens)} tokens", "get it again"
+                f"{where}: {unknown!r}, for unknown words, is not one of its {len(tokens)} tokens", "get it again"
             )
         found = [ids.get(pad, _MISSING) if pad is not None else _MISSING, ids.get(eos, _MISSING), ids[unknown]]
         order = our_order(len(tokens), *found)

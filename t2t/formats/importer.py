@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t.errors import UserError
 from t2t.registry import IMPORTERS
+from t2t.registry.overrides import PluginError
 
 if TYPE_CHECKING:
     from t2t.checkpoints.arrays import Arrays
@@ -51,6 +52,10 @@ def reads(
     named_problem: Callable[[Path], str] = Reads.named_problem,
 ) -> Callable[[Reader], Reader]:
     """Decorates an importer, a function of an `ImportRequest` that returns a `ForeignRun`, with what it reads."""
+    if not isinstance(folder, str) or isinstance(needs, str) or isinstance(takes, str):
+        raise PluginError(
+            "@reads: it has other arguments", 'write @reads("the folder", needs=("flag",), takes=("flag",))'
+        )
 
     def decorate(importer: Reader) -> Reader:
         importer.reads = Reads(folder, needs, takes, named_problem)  # type: ignore[attr-defined]
@@ -154,7 +159,7 @@ class Settings(dict[str, Any]):
         if value is None:
             return default
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise UserError(f"{self.where} has {name}={value!r}, which is no number", "get it again")
+            raise UserError(f"{self.where} has {name}={value!r}, which is not a number", "get it again")
         return float(value)
 
     def check(self, known: Mapping[str, Collection[Any]], wrong: Sequence[str] = ()) -> None:

@@ -186,7 +186,7 @@ def _read_settings(folder: ModelFolder) -> tuple[dict[str, Any], str]:
     try:
         return parse_nested_settings(folder.read(files[0], MOST_BYTES).decode("utf-8")), str(where)
     except ValueError as error:
-        raise UserError(f"{where} is no configuration of OpenNMT-tf ({one_line(error)})", "get it again") from error
+        raise UserError(f"{where} is not a configuration of OpenNMT-tf ({one_line(error)})", "get it again") from error
 
 
 def _tokenizers(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -280,7 +280,7 @@ def parse_description(text: str, path: Path) -> Description:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no description of a model ({one_line(error)})", "get it again") from error
+        raise UserError(f"{path} is not a description of a model ({one_line(error)})", "get it again") from error
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     own = [given for call in calls if "num_heads" in (given := _arguments(call))]
     if len(own) == 1:
@@ -311,7 +311,7 @@ def _described(given: Mapping[str, ast.expr], path: Path) -> Description:
             number = given[theirs].value if isinstance(given[theirs], ast.Constant) else None  # type: ignore[attr-defined]
             if type(number) not in (int, float) or (theirs == "num_heads" and type(number) is not int):
                 raise UserError(
-                    f"{path} has {theirs}={ast.unparse(given[theirs])}, which is no number", "write the number there"
+                    f"{path} has {theirs}={ast.unparse(given[theirs])}, which is not a number", "write the number there"
                 )
             values[ours] = number
     if "ffn_activation" in given:

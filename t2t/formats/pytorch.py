@@ -67,7 +67,7 @@ def tensors_of(state: Any) -> Arrays:
         raise ValueError(f"it holds {type(state).__name__}, not tensors by name")
     tensors = {str(name): value for name, value in state.items()}
     if other := [name for name, value in tensors.items() if not isinstance(value, StoredTensor)]:
-        raise ValueError(f"entry {other[0]!r} is no tensor; save the model's state_dict alone")
+        raise ValueError(f"entry {other[0]!r} is not a tensor; save only the model's state_dict")
     with _damage_as_value_error():
         return {name: tensor.array() for name, tensor in tensors.items()}
 
@@ -147,7 +147,7 @@ def _plain(value: Any, values: PlainValues) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     kind = value.name if isinstance(value, Record) else type(value).__name__
-    raise ValueError(f"it holds a {kind}, which is no data")
+    raise ValueError(f"it holds a {kind}, which is not data")
 
 
 @dataclass

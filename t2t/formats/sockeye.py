@@ -75,7 +75,7 @@ def _read_config(folder: ModelFolder) -> Settings:
     try:
         values = Settings(parse_nested_settings(folder.read("config", MOST_BYTES).decode("utf-8")), where)
     except ValueError as error:
-        raise UserError(f"{where} is no file of Sockeye 3's settings ({one_line(error)})", "get it again") from error
+        raise UserError(f"{where} is not a file of Sockeye 3's settings ({one_line(error)})", "get it again") from error
     wrong = list[str]()
     for name in _SAME:
         both = [values.get(f"config_{side}.{name}") for side in ("encoder", "decoder")]

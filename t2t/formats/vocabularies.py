@@ -116,7 +116,7 @@ class WordList(Words):
         """Returns the ids of the words of a text; raises ValueError for one that the list lacks, if it has no UNK."""
         ids = [self._ids.get(word, self._unknown) for word in text.split()]
         if None in ids:
-            raise ValueError(f"{text.split()[ids.index(None)]!r} is not in the vocabulary, nor is UNK")
+            raise ValueError(f"{text.split()[ids.index(None)]!r} is not in the vocabulary, and UNK is not either")
         return [number for number in ids if number is not None]
 
 

@@ -36,7 +36,7 @@ def parse_settings(text: str) -> dict[str, Any]:
             name, _, value = content.partition(":")
             settings[name] = _value(value)
         else:
-            raise ValueError(f"line {content[:60]!r} is no name with a value")
+            raise ValueError(f"line {content[:60]!r} is not a name with a value")
     return settings
 
 
@@ -53,7 +53,7 @@ def parse_vocabulary(text: str) -> dict[str, int]:
         for word, number in _entries(text):
             words.setdefault(word, number)
     if not all(type(number) is int and number >= 0 for number in words.values()):
-        raise ValueError("an id is no whole number")
+        raise ValueError("an id is not a whole number")
     return words
 
 
@@ -96,7 +96,7 @@ def _entries(text: str) -> Iterator[tuple[str, int]]:
             continue
         key, _, number = (long_key, "", line.removeprefix(":")) if long_key is not None else line.rpartition(":")
         if not number.strip().isdecimal():
-            raise ValueError(f"line {line[:60]!r} is no word with an id")
+            raise ValueError(f"line {line[:60]!r} is not a word with an id")
         long_key = None
         yield unquote(key), int(number)
 

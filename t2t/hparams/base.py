@@ -9,7 +9,6 @@ At the end are recipes and learning rates that the sets of several models share,
 """
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -205,15 +204,19 @@ class UnknownHParamError(UnknownNameError, AttributeError):
     """No field of that name; also an AttributeError, as Python raises for unknown attributes."""
 
 
-@functools.cache
+_FIELDS: dict[type, dict[str, dataclasses.Field[Any]]] = {}
+
+
 def _fields(owner: type[HParams]) -> dict[str, dataclasses.Field[Any]]:
     """Returns the fields by name, section by section; raises PluginError for wrong declarations of a plug-in."""
-    sections = (_MODEL, *_SECTIONS)
-    check_dataclass(owner)
-    if wrong := wrong_declaration(owner):
-        raise PluginError(f"{described(owner)}: {wrong}")
-    fields = sorted(dataclasses.fields(owner), key=lambda field: sections.index(_SECTION_OF.get(field.name, _MODEL)))
-    return {field.name: field for field in fields}
+    if owner not in _FIELDS:
+        check_dataclass(owner)
+        if wrong := wrong_declaration(owner):
+            raise PluginError(f"{described(owner)}: {wrong}")
+        order = [_MODEL, *_SECTIONS]
+        fields = sorted(dataclasses.fields(owner), key=lambda field: order.index(_SECTION_OF.get(field.name, _MODEL)))
+        _FIELDS[owner] = {field.name: field for field in fields}
+    return _FIELDS[owner]
 
 
 def _field(owner: type[HParams], name: str) -> dataclasses.Field[Any]:

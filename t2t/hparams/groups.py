@@ -30,7 +30,7 @@ class EveryModelHParams:
         "target is a class. Also the number of learned positions.", minimum=2, only_trains=True,
     )  # fmt: skip
     label_smoothing: float = training_fraction(
-        0.1, "Probability mass e spread evenly over the vocabulary, a fraction; with objective=likelihood alone."
+        0.1, "Probability mass e spread evenly over the vocabulary, a fraction; only with objective=likelihood."
     )
     label_smoothing_kind: str = param(
         "all", "Tokens that get e. all: e/K for all K tokens, as in the paper's reference; others: e/(K-1) for all but "

@@ -19,7 +19,7 @@ class TransformerCmlmHParams(TransformerHParams):
         found = super().complaints()
         if self.decoder_layer != "self_attention":
             found.append(
-                f"hparam decoder_layer={self.decoder_layer}: it reads the tokens before a position alone, and a "
+                f"hparam decoder_layer={self.decoder_layer}: it reads only the tokens before a position, and a "
                 f"masked language model reads those after it, too; choose decoder_layer=self_attention"
             )
         if self.positions == "words":

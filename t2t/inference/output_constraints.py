@@ -59,24 +59,26 @@ def read_terms(value: Any, what: str) -> OutputTerms | None:
             f"{what}: {value!r:.60} is of type {type(value).__name__}", f"give an object with {', '.join(KEYS)}"
         )
     if unknown := sorted(map(str, set(value) - set(KEYS))):
-        raise UserError(f"{what}: {unknown[0]!r} is no constraint", f"there are {', '.join(KEYS)}")
+        raise UserError(f"{what}: {unknown[0]!r} is not a constraint", f"there are {', '.join(KEYS)}")
     found: dict[str, tuple[str, ...]] = {}
     regex = value.get("regex", "")
     if "regex" in value and (not isinstance(regex, str) or not regex):
-        raise UserError(f"{what}: regex {regex!r:.60}: a text is wanted, not an empty one")
+        raise UserError(f"{what}: regex {regex!r:.60}: it is not a text, or empty", "write a regular expression")
     for name, texts in value.items():
         if name == "regex":
             continue
         is_list = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
         if not is_list or not all(text.strip() for text in texts):
-            raise UserError(f"{what}: {name} {texts!r:.60}: a list of texts is wanted, none of them empty")
+            raise UserError(
+                f"{what}: {name} {texts!r:.60}: it is not a list of texts, or one is empty", 'write ["a text"]'
+            )
         if name == "choices" and not texts:
             raise UserError(f"{what}: choices []: there is nothing to choose from", "give one text or more")
         found[name] = tuple(map(without_surrogates, texts))
     terms = OutputTerms(**found, regex=without_surrogates(regex))
     for name, is_given in (("choices", terms.choices), ("regex", terms.regex)):
         if is_given and sum(map(bool, dataclasses.astuple(terms))) > 1:
-            raise UserError(f"{what}: {name} leaves no room for other constraints", f"give {name} alone")
+            raise UserError(f"{what}: {name} leaves no room for other constraints", f"give only {name}")
     return None if terms == OutputTerms() else terms
 
 
@@ -85,7 +87,10 @@ def read_all_terms(values: Iterable[Any], count: int) -> list[OutputTerms | None
     is_list = isinstance(values, Iterable) and not isinstance(values, Mapping | str)
     values = list(values) if is_list else []
     if not is_list or len(values) != count:
-        raise ArgumentError(f"constraints for {count} inputs: give a list with an object for each, None for nothing")
+        raise ArgumentError(
+            f"constraints for {count} inputs: it is not a list of that many",
+            "give an object for each, None for nothing",
+        )
     return [read_terms(value, f"constraints of input {number}") for number, value in enumerate(values, start=1)]
 
 

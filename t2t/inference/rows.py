@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t.data.reading.batching import Ladder, cut_batches
 from t2t.errors import ArgumentError, UserError, memory_errors_as_machine_errors
+from t2t.features.feature import shown
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
@@ -238,7 +239,7 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
     found = _as_list(texts, name, "a list of texts")
     for index, text in enumerate(found):
         if not isinstance(text, str):
-            raise ArgumentError(f"{name}[{index}]={text!r:.60}: it is of type {type(text).__name__}", "give text")
+            raise ArgumentError(f"{name}[{index}]={shown(text)}: it is of type {type(text).__name__}", "give text")
     return [without_surrogates(text).replace("\0", "") for text in found]
 
 
@@ -251,7 +252,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     sources, targets = [], []
     for index, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
-            raise ArgumentError(f"pairs[{index}]={pair!r:.60}: it is not a pair of texts", "give (source, target)")
+            raise ArgumentError(f"pairs[{index}]={shown(pair)}: it is not a pair of texts", "give (source, target)")
         sources.append(both[0])
         targets.append(both[1])
     return as_texts(sources, "sources"), as_texts(targets, "targets")

@@ -120,13 +120,20 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
             if record.format > FORMAT:
                 raise ValueError(f"it has format {record.format}, this version of t2t reads formats up to {FORMAT}")
             content = (folder / ARRAYS).read_bytes()
-        _check_vocabularies(record, run, problem, f"the shortlist in {folder}", learn)
+        for feature, own in _fingerprints(run, problem).items():
+            if (found := record.vocabularies.get(feature, "none")) != own:
+                raise UserError(
+                    f"the shortlist in {folder} was learned for another vocabulary of {feature}: fingerprint "
+                    f"{found[:12]}, the run has {own[:12]}",
+                    f"learn it again with {learn}",
+                )
         if hashlib.sha256(content).hexdigest() != record.checksum:
             raise ValueError(f"{ARRAYS} is not what was written")
         return _parse(content, spec, record.checksum)
     except ValueError as error:
-        what = f"the shortlist in {folder} is damaged ({one_line(error)})"
-        raise UserError(f"{what}", f"learn it again with {learn}") from error
+        raise UserError(
+            f"the shortlist in {folder} is damaged ({one_line(error)})", f"learn it again with {learn}"
+        ) from error
 
 
 def text_spec(run: RunDir, problem: str) -> ProblemSpec:
@@ -150,17 +157,6 @@ def _fingerprints(run: RunDir, problem: str) -> dict[str, str]:
     return {feature: vocabulary.fingerprint for feature, vocabulary in vocabularies.items()}
 
 
-def _check_vocabularies(record: _Record, run: RunDir, problem: str, what: str, learn: str) -> None:
-    for feature, own in _fingerprints(run, problem).items():
-        found = record.vocabularies.get(feature, "none")
-        if found != own:
-            raise UserError(
-                f"{what} was learned for another vocabulary of {feature}: fingerprint {found[:12]}, the run has "
-                f"{own[:12]}",
-                f"learn it again with {learn}",
-            )
-
-
 def _parse(content: bytes, spec: ProblemSpec, checksum: str) -> Shortlist:
     """Returns the shortlist of a file; raises ValueError if its arrays do not fit the features."""
     arrays = parse_arrays(content)
@@ -175,6 +171,8 @@ def _parse(content: bytes, spec: ProblemSpec, checksum: str) -> Shortlist:
         raise ValueError(f"translations has {len(arrays['translations'])} rows for a vocabulary of {rows}")
     return Shortlist(arrays["frequent"], arrays["translations"], size, checksum)
 
+
+# === Learning one ===
 
 EMPTY_WORD = PAD_ID
 """Its source id."""

@@ -254,7 +254,7 @@ class Translator:
             try:
                 read.append(self.problem.read_target(text, source))
             except UserError as error:
-                raise UserError(f"{name_of(index)}: {error}") from None
+                raise error.at(name_of(index)) from None
         return read
 
     def input_rows(self, sentences: Sequence[Row], hparams: DecodeHParams | None = None) -> list[Row]:

@@ -69,7 +69,7 @@ def activation_function(name: str) -> Callable:
     return lambda x: ops.cast(function(ops.cast(x, "float32")), x.dtype)
 
 
-_GELUS = {
+_GELUS: dict[str, Callable] = {
     "gelu_tanh": functools.partial(keras.activations.gelu, approximate=True),
     "gelu_sigmoid": lambda x: x * ops.sigmoid(1.702 * x),
 }

@@ -65,8 +65,7 @@ def blockwise_attention(
         work = _Blocks(*parts, split_blocks(keep_BS, block, 1), span, dropout)
         out_GBHRU, log_sum_GBHR1 = work.forward()
 
-        def gradient(*args, upstream=None):
-            up = args[0] if upstream is None else upstream
+        def gradient(up):
             back = _Backward(work, split_blocks(up, block, 2), log_sum_GBHR1)
             means = back.means(out_GBHRU)
             q_gradient, (k_gradient, v_gradient) = back.query_gradient(means), back.key_value_gradients(means)

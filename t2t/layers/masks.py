@@ -161,8 +161,8 @@ def float32_product(x_TK, y_SK):
 
     @custom_gradient
     def product(x_TK, y_SK):
-        def gradient(*args, upstream=None):
-            up_TS = ops.cast(args[0] if upstream is None else upstream, x_TK.dtype)
+        def gradient(up_TS):
+            up_TS = ops.cast(up_TS, x_TK.dtype)
             return ops.matmul(up_TS, y_SK), ops.matmul(_transposed(up_TS), x_TK)
 
         return ops.matmul(ops.cast(x_TK, "float32"), _transposed(ops.cast(y_SK, "float32"))), gradient

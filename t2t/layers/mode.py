@@ -115,7 +115,7 @@ def custom_gradient(function: Callable) -> Callable:
     """Does the same as `keras.ops.custom_gradient`, but not in a mode without gradients.
 
     Args:
-        function: of tensors; returns its result and its gradient function.
+        function: of tensors; returns its result and the function from the gradient of that to those of the tensors.
     """
     with_gradient = ops.custom_gradient(function)
 

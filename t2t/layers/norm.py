@@ -81,8 +81,7 @@ def _normalised(epsilon: float):
         inverse_N1 = ops.rsqrt(ops.mean(ops.square(centred_ND), axis=-1, keepdims=True) + epsilon)
         unit_ND = centred_ND * inverse_N1
 
-        def gradient(*args, upstream=None):
-            up_ND = args[0] if upstream is None else upstream
+        def gradient(up_ND):
             product_ND = up_ND * unit_ND
             # The gradient of a row is gamma * up without its components along the mean and along x itself.
             along_mean_N1, along_x_N1 = (ops.matmul(g, gamma_D[:, None]) / x_ND.shape[-1] for g in (up_ND, product_ND))
@@ -102,8 +101,7 @@ def _scaled(epsilon: float):
         inverse_N1 = ops.rsqrt(ops.mean(ops.square(x_ND), axis=-1, keepdims=True) + epsilon)
         unit_ND = x_ND * inverse_N1
 
-        def gradient(*args, upstream=None):
-            up_ND = args[0] if upstream is None else upstream
+        def gradient(up_ND):
             product_ND = up_ND * unit_ND
             along_x_N1 = ops.matmul(product_ND, gamma_D[:, None]) / x_ND.shape[-1]
             return (up_ND * gamma_D - unit_ND * along_x_N1) * inverse_N1, ops.sum(product_ND, axis=0)

@@ -266,8 +266,7 @@ def _rows_of(table_RH, bucket_PS):
 
     @custom_gradient
     def rows_of(table_RH):
-        def gradient(*args, upstream=None):
-            up_PSH = args[0] if upstream is None else upstream
+        def gradient(up_PSH):
             rows, heads = table_RH.shape
             choice_QR = ops.reshape(ops.one_hot(bucket_PS, rows, dtype="float32"), (-1, rows))
             return ops.matmul(ops.transpose(choice_QR), ops.reshape(up_PSH, (-1, heads)))

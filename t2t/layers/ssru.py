@@ -68,11 +68,10 @@ def linear_recurrence(factor_BTD, added_BTD):
     def states_of(factor_BTD, added_BTD):
         state_BTD = _recurrence(factor_BTD, added_BTD)
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
+        def gradient(upstream_BTD):
             # g_t = upstream_t + factor_(t+1) g_(t+1)
             later_BTD = ops.pad(factor_BTD[:, 1:], ((0, 0), (0, 1), (0, 0)))
-            g_BTD = ops.flip(_recurrence(ops.flip(later_BTD, axis=1), ops.flip(upstream, axis=1)), axis=1)
+            g_BTD = ops.flip(_recurrence(ops.flip(later_BTD, axis=1), ops.flip(upstream_BTD, axis=1)), axis=1)
             before_BTD = ops.pad(state_BTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
             return g_BTD * before_BTD, g_BTD
 

@@ -169,7 +169,7 @@ def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> No
 
 def _unknown(asked: str, name: str, known: list[str]) -> UnknownNameError:
     return UnknownNameError(
-        f"{asked}: sacreBLEU has none of that name", f"{did_you_mean(name, known)}it has {', '.join(known)}"
+        f"{asked}: sacreBLEU has no metric of that name", f"{did_you_mean(name, known)}it has {', '.join(known)}"
     )
 
 
@@ -203,7 +203,7 @@ def sacrebleu_metric(name: str, metric_class: type, options: dict[str, Any]) -> 
         ):
             return metric_class(**options)
     except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{asked}: sacreBLEU cannot compute it: {one_line(error)}") from error
+        raise UserError(f"{asked}: sacreBLEU cannot compute it: {one_line(error)}", "give other options") from error
 
 
 # === GLEU, which is a fair score of single sentences: Wu et al. 2016 (arXiv:1609.08144), section 5.2 ===

@@ -181,7 +181,7 @@ class SequenceModel(keras.Model):
             has, lacks = ([m.name for m in spec.members if bool(m.inputs) == wanted] for wanted in (True, False))
             if has and lacks:
                 raise UserError(
-                    f"{has[0]} has inputs and {lacks[0]} has none, for which a body has other layers",
+                    f"{has[0]} has inputs and {lacks[0]} has not, for which a body has other layers",
                     "train those with inputs together, and those without",
                     option="problems",
                     value=spec.name,

@@ -102,7 +102,7 @@ class Transformer(EncoderDecoder):
         """Adds those of the encoder, without inputs; see the base class."""
         found = super().unread_hparams(spec)
         if not spec.inputs:
-            why = f"problem {spec.name} has no inputs, and the model thus no encoder"
+            why = f"problem {spec.name} has no inputs, so the model has no encoder"
             found |= dict.fromkeys(("num_encoder_layers", "target_space_embedding", "input_end"), why)
         return found
 

@@ -52,7 +52,7 @@ class TransformerEncoder(SequenceModel):
     def check_hparams(cls, hparams: HParams) -> None:
         """Raises UserError for hparams of the decoder and of the target space; see the base class."""
         super().check_hparams(hparams)
-        why = f"model {cls.__name__} is an encoder alone, without a decoder and a target space"
+        why = f"model {cls.__name__} is only an encoder, without a decoder and a target space"
         if found := unread_complaints(hparams, _WITHOUT_DECODER, why):
             raise UserError("; ".join(found))
 

@@ -118,7 +118,7 @@ def parse_beam_options(text: str) -> PipelineOptions:
     try:
         words = shlex.split(text)
         if wrong := [word for word in words if not word.startswith("--") or word == "--help"]:
-            raise ValueError(f"{wrong[0]!r} is no option")
+            raise ValueError(f"{wrong[0]!r} is not an option")
         with contextlib.redirect_stderr(printed):
             options = PipelineOptions(words)
             known, given = options.get_all_options(), options.get_all_options(retain_unknown_options=True)

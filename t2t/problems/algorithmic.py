@@ -135,7 +135,7 @@ class Arithmetic(AlgorithmicProblem):
         return digits
 
 
-class NaturalReverse(AlgorithmicProblem):
+class NaturalReverse(Reverse):
     """Reversal of sequences that resemble text: a few symbols are common, most are rare, lengths vary little."""
 
     dev_length = 700
@@ -151,10 +151,6 @@ class NaturalReverse(AlgorithmicProblem):
         """Draws symbols by Zipf's law; their number is normal with mean `longest` / 2 and deviation `longest` / 10."""
         length = min(longest, max(1, round(rng.gauss(longest / 2, longest / 10))))
         return rng.choices(self.symbols, cum_weights=self._weights, k=length)
-
-    def solve(self, inputs: list[str]) -> list[str]:
-        """Returns the inputs backwards."""
-        return inputs[::-1]
 
 
 class Shift(AlgorithmicProblem):

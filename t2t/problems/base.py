@@ -15,14 +15,14 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features.feature import Feature, Finished
 from t2t.features.text import Text
-from t2t.problems.filters import DuplicateKey, FilterOptions, text_duplicate_key, text_filters
+from t2t.problems.filters import DuplicateKey, FilterOptions, language_filters, length_filters, text_duplicate_key
 from t2t.problems.languages import Languages
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
 from t2t.problems.samples import GenerationContext, Sample, SampleFilter, Source
 from t2t.problems.vocabularies import TextOptions, build_encoders, free_texts, known_encoders, share_ids
 from t2t.registry import FEATURES, PREPROCESSORS
-from t2t.registry.overrides import check_overrides, described
+from t2t.registry.overrides import PluginError, check_overrides, described, shown
 from t2t.registry.tensor2tensor import PROBLEM_ATTRIBUTES
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints import OutputConstraint
@@ -64,6 +64,12 @@ class Problem(ABC):
         declared, has_text = vars(cls).get("features"), False
         if isinstance(declared, Mapping):
             named = {name: FEATURES.get(one)() if isinstance(one, str) else one for name, one in declared.items()}
+            wrong = [f"{name!r} is {shown(one)}" for name, one in named.items() if not isinstance(one, Feature)]
+            if wrong or (named and TARGETS not in named):
+                raise PluginError(
+                    f"{described(cls)}: features: {', '.join(wrong) or 'there are no targets'}",
+                    'write features = {"inputs": Text(), "targets": Text()}, or other features, each an object',
+                )
             setattr(cls, "features", named)  # noqa: B010 - a property of the base class
             has_text = any(isinstance(one, Text) for one in named.values())
         if has_text and cls.options_class is ProblemOptions:
@@ -181,8 +187,11 @@ class Problem(ABC):
         """
         if not isinstance(self.options, FilterOptions):
             return ()
-        languages = {INPUTS: self.source_language, TARGETS: self.target_language}
-        return tuple(text_filters(self.options, free_texts(self), languages))
+        texts, languages = free_texts(self), {INPUTS: self.source_language, TARGETS: self.target_language}
+        found = list(length_filters(self.options, texts))
+        if self.options.filter_language:
+            found += language_filters(self.options, {name: languages[name] for name in texts})
+        return tuple(found)
 
     def duplicate_key(self) -> DuplicateKey | None:
         """Returns the key by which duplicate training samples are found and dropped; None to keep duplicates.
@@ -218,6 +227,13 @@ class Problem(ABC):
             name: feature.encode([sample[name] for sample in samples], self.encoders.get(name))
             for name, feature in self.features.items()
         }
+        for name, arrays in columns.items():
+            if len(arrays) != len(samples):
+                raise PluginError(
+                    f"{described(type(self.features[name]))}: its encode returned {len(arrays)} arrays for "
+                    f"{len(samples)} values",
+                    "return one for each",
+                )
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def preprocessors(self) -> Sequence[Preprocessor]:

@@ -34,7 +34,7 @@ from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
-from t2t.problems.tfds import read_tfds
+from t2t.problems.tfds import TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -54,7 +54,7 @@ def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.
     """
     if not content or len(content) % (labels + _IMAGE):
         raise UserError(
-            f"{name}: {len(content):,} bytes are no whole number of records of {labels + _IMAGE:,}",
+            f"{name}: {len(content):,} bytes are not a whole number of records of {labels + _IMAGE:,}",
             "the file is cut short or of another data set: download it again",
         )
     records = np.frombuffer(content, np.uint8).reshape(-1, labels + _IMAGE)
@@ -80,10 +80,10 @@ def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.nda
         if len(images) != len(numbers) or not ((numbers >= 0) & (numbers < 256)).all():
             raise ValueError(f"{len(images)} images and {len(numbers)} labels")
     except UserError as error:
-        raise UserError(f"{name}: {error}") from None
+        raise error.at(name) from None
     except Exception as error:  # a damaged pickle can raise anything
         raise UserError(
-            f"{name}: is none of CIFAR's pickles ({type(error).__name__}: {one_line(error)[:100]})", "download it again"
+            f"{name}: is not a pickle of CIFAR ({type(error).__name__}: {one_line(error)[:100]})", "download it again"
         ) from None
     return _images(images), numbers.astype(np.uint8)
 
@@ -175,7 +175,7 @@ class Cifar(Image2Class):
         data_path = find_first_existing(context.tmp_dir, self.archives)
         if data_path is None:
             instead = f"; or put one of {', '.join(self.archives)} into {context.tmp_dir}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
+            for example in TfdsSplit(self.name, self.dataset, _TFDS_SPLITS[split], context, instead).read():
                 yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
             return
         images, labels = self._read(data_path, TEST if split == TEST else TRAIN)

@@ -19,6 +19,7 @@ from t2t.hparams.field import param
 from t2t.problems.options import ProblemOptions, named_numbers
 from t2t.problems.samples import SampleFilter, SampleRecord, Samples
 from t2t.registry import FILTERS, register_filter
+from t2t.registry.overrides import PluginError, described, shown
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
@@ -114,24 +115,6 @@ _REASONS = {PAIR: "duplicates", SOURCE: "with a duplicate source", TARGET: "with
 _COMPARABLE = (FeatureKind.TOKENS, FeatureKind.LABEL)
 
 
-def text_filters(
-    options: FilterOptions, features: Sequence[str], languages: Mapping[str, str]
-) -> Iterator[SampleFilter]:
-    """Yields the filters of texts, cheap ones first.
-
-    Args:
-        options: of the problem.
-        features: names of the features that are text.
-        languages: code of the language of each, empty if it is not known.
-
-    Raises:
-        UserError: an option does not fit the problem, or a package is not installed.
-    """
-    yield from length_filters(options, features)
-    if options.filter_language:
-        yield from language_filters(options, {name: languages[name] for name in features})
-
-
 def text_duplicate_key(options: FilterOptions, features: Mapping[str, FeatureSpec]) -> DuplicateKey | None:
     """Returns the key by which duplicates among samples are found, None to keep duplicates.
 
@@ -200,7 +183,13 @@ def _registered(name: str, value: float, reason: str, features: Sequence[str]) -
     keeps_texts = FILTERS.get(name)
 
     def keeps(sample: Mapping[str, Any]) -> bool:
-        return bool(keeps_texts([text for one in features if isinstance(text := sample[one], str)], value))
+        kept = keeps_texts([text for one in features if isinstance(text := sample[one], str)], value)
+        if not isinstance(kept, bool) and type(kept).__name__ not in ("bool", "bool_"):  # those of numpy
+            raise PluginError(
+                f"{described(keeps_texts)} returned {shown(kept)}",
+                "return True for an example to keep, False for others",
+            )
+        return bool(kept)
 
     return SampleFilter(reason, keeps)
 
@@ -268,10 +257,8 @@ def language_filters(options: FilterOptions, languages: Mapping[str, str]) -> It
     wanted = {name: code.lower().replace("_", "-").partition("-")[0] for name, code in languages.items() if code}
     if not wanted:
         flags = [f"{_SIDES[name]}_language" for name in languages if hasattr(options, f"{_SIDES[name]}_language")]
-        cure = (
-            f"; name it with --{' and --'.join(flags)}" if flags else ", and no option names it; leave the filter out"
-        )
-        raise UserError(f"the language of the texts is not known{cure}", option="filter_language")
+        cure = f"name it with --{' and --'.join(flags)}" if flags else "leave it out: no option of the problem names it"
+        raise UserError("the language of the texts is not known", cure, option="filter_language")
     for name, code in wanted.items():
         if code not in identifier.labels:
             raise UserError(
@@ -315,7 +302,7 @@ def parse_score(line: str, column: int, where: str) -> float:
     cells = line.split("\t", column)
     if len(cells) < column:
         raise UserError(
-            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}",
+            f"{where}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is expected in column {column}",
             "correct the file or --train_score_column",
         )
     try:
@@ -324,7 +311,7 @@ def parse_score(line: str, column: int, where: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(
-            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number",
+            f"{where}, has {cells[column - 1][:_SHOWN]!r} where a score is expected, a finite number",
             "correct the file or --train_score_column",
         )
     return score
@@ -353,7 +340,7 @@ def parse_weights(text: str, files: Sequence[str]) -> list[float]:
         except ValueError:
             weights.append(math.nan)
         if not (math.isfinite(weights[-1]) and weights[-1] > 0):
-            raise UserError(f"{asked}{part.strip()!r} is no weight, which is a number above 0", "correct it")
+            raise UserError(f"{asked}{part.strip()!r} is not a number above 0", "correct it")
     if len(weights) != len(files):
         raise UserError(
             f"{asked}{len(weights)} weight{'s' * (len(weights) != 1)} for {len(files)} training "

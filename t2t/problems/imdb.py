@@ -22,7 +22,7 @@ from t2t.files.lines import clean_line
 from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Class
-from t2t.problems.tfds import FOLDER, read_tfds
+from t2t.problems.tfds import FOLDER, TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -46,7 +46,7 @@ class SentimentImdb(Text2Class):
         data_path = find_first_existing(context.tmp_dir, _FILES)
         if data_path is None:
             instead = f"; or put {' or '.join(_FILES)} into {context.tmp_dir}"
-            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], context, instead):
+            for example in TfdsSplit(self.name, _DATASET, _TFDS_SPLITS[split], context, instead).read():
                 yield self._sample(example["text"], self.class_labels[int(example["label"])], context)
             return
         reviews = [self._reviews(data_path, split, label) for label in self.class_labels]

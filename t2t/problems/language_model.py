@@ -34,7 +34,7 @@ from t2t.problems.archives import find_first_existing
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
-from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.tfds import FOLDER, TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 
@@ -139,7 +139,7 @@ class LanguagemodelLm1b32k(Text2Self):
         """Returns the number of shards of the corpus's own files or, without them, of files in TensorFlow Datasets."""
         if files := self._checked_files(split, context):
             return count_blocks(lambda: files, split, context)
-        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context))
+        return TfdsSplit(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context)).count_shards()
 
     def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the sentences of a split, from the corpus's own folder if it exists, else through TFDS."""
@@ -148,7 +148,7 @@ class LanguagemodelLm1b32k(Text2Self):
             for (block,) in blocks_to_read(lambda: files, split, context):
                 yield from ({TARGETS: line.strip()} for line in block.read(context.tally))
             return
-        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context)):
+        for example in TfdsSplit(self.name, "lm1b", _LM1B_TFDS[split], context, self._instead(context)).read():
             yield {TARGETS: clean_line(example["text"], context.tally).strip()}
 
     def _checked_files(self, split: str, context: GenerationContext) -> list[tuple[Path]]:

@@ -26,7 +26,7 @@ from t2t.files.lines import clean_line, read_lines
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import GenerationContext, Sample, subclass
-from t2t.problems.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.tfds import FOLDER, TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -89,7 +89,7 @@ class Librispeech(Speech2Text):
     def _count_shards(self, part: str, context: GenerationContext) -> int:
         if _root(context).is_dir():
             return math.ceil(len(self._transcripts(_root(context) / part)) / _TRANSCRIPTS_PER_SHARD)
-        return count_tfds_shards(self.name, _DATASET, _tfds_split(part), context, _instead(context))
+        return TfdsSplit(self.name, _DATASET, _tfds_split(part), context, _instead(context)).count_shards()
 
     def _transcripts(self, folder: Path) -> list[Path]:
         """Returns the files of transcripts of a part, one for each reader and chapter."""
@@ -110,7 +110,7 @@ class Librispeech(Speech2Text):
                 yield {INPUTS: recording, TARGETS: text}
 
     def _of_tfds(self, part: str, context: GenerationContext) -> Iterator[Sample]:
-        examples = read_tfds(self.name, _DATASET, _tfds_split(part), context, _instead(context), only_text=False)
+        examples = TfdsSplit(self.name, _DATASET, _tfds_split(part), context, _instead(context)).read(only_text=False)
         for example in examples:
             waveform = example["speech"].astype(np.float32) / 2**15
             yield {INPUTS: waveform, TARGETS: clean_line(example["text"], context.tally)}

@@ -29,7 +29,7 @@ from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Sample
-from t2t.problems.tfds import FOLDER, read_tfds
+from t2t.problems.tfds import FOLDER, TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -58,7 +58,7 @@ class IdxImages(Image2Class):
         files = _TEST_FILES if split == TEST else _TRAIN_FILES
         if not self._files(context.tmp_dir):
             instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(context)}"
-            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], context, instead):
+            for example in TfdsSplit(self.name, self.dataset, _TFDS_SPLITS[split], context, instead).read():
                 yield self._sample(example["image"], example["label"])
             return
         images, labels = self._read(files, context)
@@ -123,7 +123,7 @@ class ImageMnist(IdxImages):
     class_labels = tuple("0123456789")
     folders = ("mnist", ".")
     dataset = "mnist"
-    instead = ", or use image_mnist_t10k, which needs the test files alone"
+    instead = ", or use image_mnist_t10k, which needs only the test files"
 
 
 @register_problem("image_mnist_t10k")

@@ -107,5 +107,7 @@ def named_numbers(flag: str, text: str) -> dict[str, float]:
     except ValueError:
         found = {}
     if len(found) < len(pairs) or not all(map(math.isfinite, found.values())):
-        raise UserError(f"{flag}={text}: give names, each once with a number, and commas between: name=0.3,other=2")
+        raise UserError(
+            f"{flag}={text}: it is not a list of names, each once with a number", "write such as name=0.3,other=2"
+        )
     return found

@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.registry import register_preprocessor
+from t2t.registry.overrides import check_overrides
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
@@ -31,6 +32,9 @@ class Preprocessor(ABC):
     """Features that it reads or changes, by their names in the stored data: `_rev` renames them afterwards."""
     changes_lengths: ClassVar[bool] = False
     """Whether it may change the length of sequences. If so, it runs before batches are cut, and before all others."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     @abstractmethod
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:

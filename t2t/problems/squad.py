@@ -18,7 +18,7 @@ from t2t.errors import UserError, one_line
 from t2t.files.lines import clean_line
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
-from t2t.problems.tfds import FOLDER, read_tfds
+from t2t.problems.tfds import FOLDER, TfdsSplit
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -42,7 +42,7 @@ class SquadText2Text(Text2Text):
             yield from _read_file(path)
             return
         instead = f"; or put {' and '.join(_FILES.values())} into {context.tmp_dir}"
-        for example in read_tfds(self.name, "squad/v1.1", _TFDS_SPLITS[split], context, instead):
+        for example in TfdsSplit(self.name, "squad/v1.1", _TFDS_SPLITS[split], context, instead).read():
             texts = (example["question"], example["context"], example["answers"]["text"][0])
             yield _sample(*(clean_line(text, context.tally) for text in texts))
 

@@ -157,7 +157,7 @@ def check_label(problem: NamedFiles, line: Line, label: str) -> None:
     known = problem.encoders.get(TARGETS)
     names = known.names if isinstance(known, LabelEncoder) else ()
     if not label or (names and label not in names):
-        those = f", which is none of the training file's ({listed(names)})" if names else ""
+        those = f", which is not one of the training file's ({listed(names)})" if names else ""
         raise problem.line_error(line, f"has class {label!r}{those}")
 
 

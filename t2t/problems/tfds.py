@@ -1,13 +1,14 @@
 """Reads data sets of TensorFlow Datasets, which imports TensorFlow and so is itself imported only when it is used."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import logging
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,17 +32,16 @@ class TfdsProblem(Problem):
     """Name of the data set, and configuration after a slash."""
     _tfds_splits: ClassVar[Mapping[str, str]] = {TRAIN: "train", DEV: "validation", TEST: "test"}
     _only_text: ClassVar[bool] = True
-    """See `read_tfds`."""
+    """See `TfdsSplit.read`."""
 
     def shards(self, split: str, context: GenerationContext) -> int:
         """Returns the number of files of a split."""
-        return count_tfds_shards(self.name, self._dataset, self._tfds_splits[split], context, self._instead(context))
+        return self._tfds(split, context).count_shards()
 
     def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
         """Yields the samples of a split in stored order."""
         self.check_split(split)
-        splits, instead = self._tfds_splits, self._instead(context)
-        for example in read_tfds(self.name, self._dataset, splits[split], context, instead, self._only_text):
+        for example in self._tfds(split, context).read(self._only_text):
             yield from self.samples_of(example, context)
 
     @abstractmethod
@@ -52,113 +52,108 @@ class TfdsProblem(Problem):
         """Returns where the prepared data are looked for."""
         return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
 
+    def _tfds(self, split: str, context: GenerationContext) -> "TfdsSplit":
+        return TfdsSplit(self.name, self._dataset, self._tfds_splits[split], context, self._instead(context))
+
     def _instead(self, context: GenerationContext) -> str:
-        """Returns what else the user could do, see `read_tfds`."""
+        """Returns what else the user could do, see `TfdsSplit`."""
         return ""
 
 
-def count_tfds_shards(problem: str, dataset: str, split: str, context: GenerationContext, instead: str = "") -> int:
-    """Returns the number of files of a split; 1 for a part of a split such as `train[:-5000]`. See `read_tfds`."""
+@dataclasses.dataclass(frozen=True)
+class TfdsSplit:
+    """A split of a data set, or a part of one such as `train[:-5000]`; the data set is prepared when it is first read.
 
-    def count() -> int:
-        is_whole = split.isidentifier()  # False for a part of a split, or several splits
-        files = _file_ranges(_prepared(problem, dataset, split, context, instead), split) if is_whole else []
-        return max(1, len(files))
-
-    found: int = context.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
-    return found
-
-
-def read_tfds(
-    problem: str,
-    dataset: str,
-    split: str,
-    context: GenerationContext,
-    instead: str = "",
-    only_text: bool = True,
-    retries: int = _RETRIES,
-) -> Iterator[dict[str, Any]]:
-    """Yields the examples of a split; downloads and prepares the data set if the folder does not have it.
-
-    Args:
-        problem: its name, for messages.
-        dataset: name, and configuration after a slash.
-        split: a split, or a part of one such as `train[:-5000]`; examples come in the order of the files. Of a whole
-            split, only a part is read if `context.enough_bytes` is set.
-        context: has the folder, and the shard to read out of the number that `count_tfds_shards` returns.
-        instead: what else the user could do if the data set is not available, for messages.
-        only_text: whether records hold little but text; if not, `context.enough_bytes` is ignored.
-        retries: how often a download is tried again.
-
-    Yields:
-        Feature name to bytes, number or array.
-
-    Raises:
-        UserError: the data set cannot be prepared or read.
+    Its methods raise UserError if the data set cannot be prepared or read.
     """
-    import tensorflow_datasets as tfds
 
-    builder = _prepared(problem, dataset, split, context, instead, retries)
-    with _errors_of_loading(problem, dataset, split, context, instead):
-        enough_bytes = context.enough_bytes if only_text else None
-        instruction, left_out = _instruction(tfds, builder, split, context, enough_bytes)
-        # Autocaching would keep a whole split in memory.
-        config = tfds.ReadConfig(try_autocache=False)
-        examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
-    context.skipped += left_out
-    yield from _iterated(problem, tfds.as_numpy(examples), Path(context.tmp_dir) / FOLDER / dataset)
+    problem: str
+    """Name of the problem, for messages."""
+    dataset: str
+    """Name, and configuration after a slash."""
+    split: str
+    context: GenerationContext
+    """Has the folder, and the shard to read out of the number that `count_shards` returns."""
+    instead: str = ""
+    """What else the user could do if the data set is not available, for messages."""
+    retries: int = _RETRIES
+    """How often a download is tried again."""
 
+    def count_shards(self) -> int:
+        """Returns the number of files of a split; 1 for a part of a split, or several splits."""
 
-def _prepared(
-    problem: str, dataset: str, split: str, context: GenerationContext, instead: str, retries: int = _RETRIES
-) -> Any:
-    """Returns the builder of a data set that has been downloaded and prepared."""
-    import tensorflow_datasets as tfds
-    from tensorflow_datasets.core.download import downloader
+        def count() -> int:
+            files = _file_ranges(self._prepared(), self.split) if self.split.isidentifier() else []
+            return max(1, len(files))
 
-    downloader.MAX_RETRIES = retries  # no argument or flag sets it
-    with _errors_of_loading(problem, dataset, split, context, instead):
-        builder = tfds.builder(dataset, data_dir=Path(context.tmp_dir) / FOLDER)
-        if not builder.is_prepared():
-            log.info(
-                "%s: downloading %s (%s) and preparing it in %s, by TensorFlow Datasets",
-                problem, dataset, builder.info.download_size or "of unknown size", builder.data_path,
-            )  # fmt: skip
-        builder.download_and_prepare()
-        return builder
+        found: int = self.context.cached(f"{self.dataset}-{self.split}-files".replace("/", "-"), count)
+        return found
 
+    def read(self, only_text: bool = True) -> Iterator[dict[str, Any]]:
+        """Yields the examples, feature name to bytes, number or array, in the order of the files.
 
-@contextlib.contextmanager
-def _errors_of_loading(
-    problem: str, dataset: str, split: str, context: GenerationContext, instead: str
-) -> Iterator[None]:
-    folder = Path(context.tmp_dir) / FOLDER
-    try:
-        yield
-    except Exception as error:  # TFDS passes on any errors of its downloads, checks and extractors
-        raise UserError(
-            f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
-            f"{type(error).__name__}: {one_line(error)[:200]}",
-            "connect this machine to the network, or prepare the data set with TensorFlow Datasets elsewhere and copy "
-            f"its folder to {folder / dataset}{instead}",
-        ) from error
+        Of a whole split, only a part is read if `context.enough_bytes` is set and records hold little but text.
+        """
+        import tensorflow_datasets as tfds
 
+        builder = self._prepared()
+        with self._errors_of_loading():
+            instruction, left_out = self._instruction(tfds, builder, self.context.enough_bytes if only_text else None)
+            # Autocaching would keep a whole split in memory.
+            config = tfds.ReadConfig(try_autocache=False)
+            examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
+        self.context.skipped += left_out
+        yield from _iterated(self.problem, tfds.as_numpy(examples), self._folder / self.dataset)
 
-def _instruction(
-    tfds: Any, builder: Any, split: str, context: GenerationContext, enough_bytes: int | None
-) -> tuple[Any, int]:
-    """Returns the read instruction, and the number of examples of the shard or split that it leaves out."""
-    if context.shards == 1 and ("[" in split or not enough_bytes):
-        return split, 0
-    info = builder.info.splits[split]
-    ranges = _file_ranges(builder, split)
-    of_shard = ranges if context.shards == 1 else [ranges[context.shard]]
-    # Approximates the bytes of text by those of records, which contain little else.
-    share = enough_bytes * context.shards / info.num_bytes if enough_bytes else 1.0
-    part = _leading_ranges(of_shard, share)
-    instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
-    left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)
-    return functools.reduce(operator.add, instructions), left_out
+    @property
+    def _folder(self) -> Path:
+        return Path(self.context.tmp_dir) / FOLDER
+
+    def _prepared(self) -> Any:
+        """Returns the builder of a data set that has been downloaded and prepared."""
+        import tensorflow_datasets as tfds
+        from tensorflow_datasets.core.download import downloader
+
+        downloader.MAX_RETRIES = self.retries  # no argument or flag sets it
+        with self._errors_of_loading():
+            builder = tfds.builder(self.dataset, data_dir=self._folder)
+            if not builder.is_prepared():
+                log.info(
+                    "%s: downloading %s (%s) and preparing it in %s, by TensorFlow Datasets", self.problem,
+                    self.dataset, builder.info.download_size or "of unknown size", builder.data_path,
+                )  # fmt: skip
+            builder.download_and_prepare()
+            return builder
+
+    @contextlib.contextmanager
+    def _errors_of_loading(self) -> Iterator[None]:
+        folder = self._folder
+        try:
+            yield
+        except Exception as error:  # TFDS passes on any errors of its downloads, checks and extractors
+            raise UserError(
+                f"{self.problem}: tfds.load({self.dataset!r}, split={self.split!r}, data_dir={str(folder)!r}) failed: "
+                f"{type(error).__name__}: {one_line(error)[:200]}",
+                "connect this machine to the network, or prepare the data set with TensorFlow Datasets elsewhere and "
+                f"copy its folder to {folder / self.dataset}{self.instead}",
+            ) from error
+
+    def _instruction(self, tfds: Any, builder: Any, enough_bytes: int | None) -> tuple[Any, int]:
+        """Returns the read instruction, and the number of examples of the shard or split that it leaves out."""
+        split, context = self.split, self.context
+        if context.shards == 1 and ("[" in split or not enough_bytes):
+            return split, 0
+        info = builder.info.splits[split]
+        ranges = _file_ranges(builder, split)
+        of_shard = ranges if context.shards == 1 else [ranges[context.shard]]
+        # Approximates the bytes of text by those of records, which contain little else.
+        share = min(1.0, enough_bytes * context.shards / info.num_bytes) if enough_bytes else 1.0
+        # TFDS shuffles the examples over all files when it writes them, so that the beginnings represent the rest; to
+        # reach a later part of a file, it would have to read the file from its start.
+        part = [(start, start + math.ceil((end - start) * share)) for start, end in of_shard]
+        instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
+        left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)
+        return functools.reduce(operator.add, instructions), left_out
 
 
 def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:
@@ -166,19 +161,6 @@ def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:
     lengths = builder.info.splits[split].shard_lengths
     ends = itertools.accumulate(lengths)
     return [(end - length, end) for end, length in zip(ends, lengths, strict=True) if length]
-
-
-def _leading_ranges(ranges: Sequence[tuple[int, int]], share: float) -> list[tuple[int, int]]:
-    """Returns the ranges of examples (from, to) to read: the first ones of each file.
-
-    TFDS shuffles the examples over all files when it writes them, so that the beginnings represent the whole; to reach
-    a later part of a file, it would have to read the file from its start.
-
-    Args:
-        ranges: of the examples of each file.
-        share: fraction of the examples to read, rounded up for each file; 1 or more for all.
-    """
-    return [(start, start + math.ceil((end - start) * min(share, 1.0))) for start, end in ranges]
 
 
 def _iterated(problem: str, examples: Iterable[dict[str, bytes]], folder: Path) -> Iterator[dict[str, bytes]]:

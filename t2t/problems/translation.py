@@ -62,6 +62,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import read_lines
+from t2t.problems.archives import find_first_existing
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
@@ -130,18 +131,15 @@ class TranslationFiles(Text2Text):
         if missing:
             raise UserError(
                 f"{self.name}: {len(missing)} of its {len(names)} raw files are missing from {folder}: "
-                f"{', '.join(missing)}; put them there (with or without .gz) or name their folder with --tmp_dir"
-                + (f"; they come from {self.home}" if self.home else "")
+                f"{', '.join(missing)}",
+                "put them there (with or without .gz) or name their folder with --tmp_dir"
+                + (f"; they come from {self.home}" if self.home else ""),
             )
 
 
 def locate(folder: Path, name: str) -> Path | None:
     """Returns the path of a file under its name, or else with `.gz` added or removed; None if neither exists."""
-    other = name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"
-    for candidate in (Path(folder) / name, Path(folder) / other):
-        if candidate.is_file():
-            return candidate
-    return None
+    return find_first_existing(folder, [name, name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"])
 
 
 def _multi30k(target: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class VariantProblem(Problem):
         if suffix != "_rev" and (tags := getattr(base.options, "language_tags", "")):
             raise UserError(
                 f"problem {self.name}: with --language_tags={tags} inputs begin with the tag of another language, and "
-                f"{suffix} has one side alone",
+                f"{suffix} has only one side",
                 "leave the tags out",
             )
         # Metrics of a base that finishes its outputs expect these; variants do not finish theirs.

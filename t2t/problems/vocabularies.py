@@ -165,7 +165,9 @@ def build_encoders(problem: Samples, context: GenerationContext) -> dict[str, Te
             "%s: --vocab_size=%d has no effect: its vocabulary, of kind %s, always has %d ids",
             problem.name, size, encoder.kind, encoder.vocab_size,
         )  # fmt: skip
-    for names in _groups(problem, [name for name in texts if name not in found]):
+    to_learn = [name for name in texts if name not in found]
+    shared = tuple(name for name in to_learn if _text(problem, (name,)).shared)
+    for names in [shared] * bool(shared) + [(name,) for name in to_learn if name not in shared]:
         found |= dict.fromkeys(names, _learn(problem, names, context.fork()))
     for name, feature in problem.features.items():
         if isinstance(feature, Label):
@@ -174,13 +176,6 @@ def build_encoders(problem: Samples, context: GenerationContext) -> dict[str, Te
             if isinstance(encoder := found[name], LabelEncoder):
                 warn_of_same_looks(encoder.names)
     return {name: found[name] for name in problem.features if name in found}
-
-
-def _groups(problem: Samples, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the text features that learn a vocabulary together, in order."""
-    texts = {name: problem.features[name] for name in names}
-    shared = tuple(name for name, text in texts.items() if isinstance(text, Text) and text.shared)
-    return [shared] * bool(shared) + [(name,) for name in names if name not in shared]
 
 
 def _read_trees(problem: Samples, name: str, context: GenerationContext, split: str) -> Iterator[str]:

@@ -27,12 +27,14 @@ HPARAMS: Registry[Any] = Registry(
     "t2t.hparams",
     title="HParams",
     bases=(),
+    called=lambda: None,
     model_files=_CLASSICS,
     theirs=tensor2tensor.HPARAMS,
 )
 HPARAMS_RANGES: Registry[Any] = Registry(
-    "hparams_range", "t2t.hparams", title="HParams ranges", bases=(), theirs=tensor2tensor.RANGES
-)
+    "hparams_range", "t2t.hparams", title="HParams ranges", bases=(), called=lambda rhp: None,
+    theirs=tensor2tensor.RANGES,
+)  # fmt: skip
 MODALITIES: Registry[Any] = Registry(
     "modality",
     "t2t.layers.modalities",
@@ -40,22 +42,35 @@ MODALITIES: Registry[Any] = Registry(
     bases=("t2t.layers.modalities.base.Bottom", "t2t.layers.modalities.base.Top"),
     read_source=True,
 )
-OPTIMIZERS: Registry[Any] = Registry("optimizer", "t2t.training.optimizers", bases=(), read_source=True)
-SCHEDULES: Registry[Any] = Registry("schedule", "t2t.training.schedules", bases=(), read_source=True)
+OPTIMIZERS: Registry[Any] = Registry(
+    "optimizer", "t2t.training.optimizers", bases=(), called=lambda hparams, *, learning_rate, name: None,
+    read_source=True,
+)  # fmt: skip
+SCHEDULES: Registry[Any] = Registry(
+    "schedule", "t2t.training.schedules", bases=(), called=lambda hparams, update: None, read_source=True
+)
 OBJECTIVES: Registry[Any] = Registry(
-    "objective", "t2t.training.objectives", bases=("t2t.training.objectives.TrainingObjective",), read_source=True
-)
+    "objective", "t2t.training.objectives", bases=("t2t.training.objectives.TrainingObjective",),
+    called=lambda hparams: None, read_source=True,
+)  # fmt: skip
 SEARCH_METHODS: Registry[Any] = Registry(
-    "search_method", "t2t.search.methods", bases=("t2t.search.methods.SearchMethod",), read_source=True
+    "search_method", "t2t.search.methods", bases=("t2t.search.methods.SearchMethod",), called=lambda: None,
+    read_source=True,
+)  # fmt: skip
+METRICS: Registry[Any] = Registry(
+    "metric", "t2t.metrics", bases=(), called=lambda hypotheses, references: None, read_source=True
 )
-METRICS: Registry[Any] = Registry("metric", "t2t.metrics", bases=(), read_source=True)
-EXPORTERS: Registry[Any] = Registry("exporter", "t2t.formats.built_in", bases=(), read_source=True)
-IMPORTERS: Registry[Any] = Registry("importer", "t2t.formats.built_in", bases=(), read_source=True)
+EXPORTERS: Registry[Any] = Registry(
+    "exporter", "t2t.formats.built_in", bases=(), called=lambda translator, job: None, read_source=True
+)
+IMPORTERS: Registry[Any] = Registry(
+    "importer", "t2t.formats.built_in", bases=(), called=lambda request: None, read_source=True
+)
 VOCABULARIES: Registry[Any] = Registry(
     "vocabulary", "t2t.text", title="Vocabularies", bases=("t2t.text.encoder.TextEncoder",), named_by="kind"
 )
 FEATURES: Registry[Any] = Registry("feature", "t2t.features", bases=("t2t.features.feature.Feature",))
-FILTERS: Registry[Any] = Registry("filter", "t2t.problems.filters", bases=())
+FILTERS: Registry[Any] = Registry("filter", "t2t.problems.filters", bases=(), called=lambda texts, number: None)
 PREPROCESSORS: Registry[Any] = Registry(
     "preprocessor", "t2t.problems.preprocessors", bases=("t2t.problems.preprocessors.Preprocessor",)
 )

@@ -82,7 +82,8 @@ def network_start(body: Sequence[ast.stmt]) -> int:
     registered model. A file that registers only what `_LATE` has, such as an optimizer, runs late as a whole.
     What runs late consists of imports, definitions and assignments, so that reading it tells all names it registers.
     """
-    marks = [{mark for mark in _decorators(node) if mark.startswith("register_")} for node in body]
+    names = [map(_decorator_name, getattr(node, "decorator_list", ())) for node in body]
+    marks = [{name for name in of_node if name.startswith("register_")} for of_node in names]
     first_set = next((number for number, found in enumerate(marks) if "register_hparams" in found), None)
     if first_set is None:
         start, registered = 0, set().union(*marks)
@@ -104,7 +105,8 @@ def defined_names(body: Sequence[ast.stmt]) -> frozenset[str]:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         else:
-            found |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and _is_bound(name)}
+            named = (name for name in ast.walk(node) if isinstance(name, ast.Name))
+            found |= {name.id for name in named if isinstance(name.ctx, ast.Store)}
     return frozenset(found)
 
 
@@ -117,14 +119,6 @@ _parsed = functools.lru_cache(maxsize=16)(ast.parse)
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_bound(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Store)
-
-
-def _decorators(node: ast.stmt) -> list[str]:
-    return [_decorator_name(mark) for mark in getattr(node, "decorator_list", ())]
 
 
 def _decorator_name(mark: ast.expr) -> str:

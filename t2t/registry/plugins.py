@@ -19,7 +19,7 @@ from pathlib import Path
 from t2t.errors import UserError, first_few, one_line
 from t2t.files.paths import check_local, local_path
 from t2t.registry import REGISTRIES, RegistrationError, Registry
-from t2t.registry.overrides import PluginError, last_place, message_of
+from t2t.registry.overrides import PluginError, cure_of, last_place, message_of
 from t2t.registry.usr_package import (
     forget_usr_package,
     has_own_name,
@@ -106,7 +106,9 @@ def _load_usr_dir(folder: Path) -> Plugin:
         return known
     if known:
         log.info("plug-in %s has changed: it is loaded again", folder)
-        _forget(known)
+        for registry in REGISTRIES:
+            named = (one.split(":") for one in known.registered)
+            registry.forget({name for kind, name in named if kind == registry.kind})
         forget_usr_package(folder)
         del _LOADED[key]
     try:
@@ -169,13 +171,7 @@ def plugin_error(error: BaseException) -> PluginError | None:
     for match in re.finditer(r'File "([^"]+)", line (\d+), in (\w+)', f"{error}\n{error.__cause__}"):
         if not place or is_theirs(match[1], ""):
             place = f" at {match[1]}:{match[2]}, in {match[3]}" if is_theirs(match[1], "") else place
-    return PluginError(f"the plug-in failed{place}: {message_of(error)}", "correct its code") if place else None
-
-
-def _forget(plugin: Plugin) -> None:
-    for registry in REGISTRIES:
-        kinds_and_names = (entry.split(":") for entry in plugin.registered)
-        registry.forget({name for kind, name in kinds_and_names if kind == registry.kind})
+    return PluginError(f"the plug-in failed{place}: {message_of(error)}", cure_of(error)) if place else None
 
 
 def _names() -> set[str]:

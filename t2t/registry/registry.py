@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.registry.entry import Entry, RegistrationError, assigned_in_class, read_registrations, snake_case
+from t2t.registry.overrides import check_registered
 from t2t.registry.tensor2tensor import TheirNames
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ class Registry(Generic[T]):
         title: heading of the kind in `--registry_help`; by default its plural.
         bases: dotted names of classes from one of which a registered class must derive; empty if functions are
             registered; None to allow any object.
-        named_by: attribute of registered classes that is their name, unless the decorator is given one.
+        named_by: attribute of registered classes that is their name.
+        called: has the parameters that what is registered is called with; None if they are not known.
         read_source: list built-ins by reading their source, because importing them is slow.
         model_files: package of files with hparams sets and a network each, whose names are also read from source.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
@@ -56,14 +58,15 @@ class Registry(Generic[T]):
         title: str = "",
         bases: tuple[str, ...] | None = None,
         named_by: str = "",
+        called: Callable[..., Any] | None = None,
         read_source: bool = False,
         model_files: str = "",
         reserved_suffixes: tuple[str, ...] = (),
         theirs: TheirNames | None = None,
     ):
-        self.kind = kind
-        self.title = title or f"{kind.capitalize().replace('_', ' ')}s"
-        self._bases, self._named_by = bases, named_by
+        self.kind, self.label = kind, kind.replace("_", " ")
+        self.title = title or f"{self.label.capitalize()}s"
+        self._bases, self._named_by, self._called = bases, named_by, called
         self.package = package
         """Dotted name of the package of the built-ins."""
         self._packages = ({model_files: True} if model_files else {}) | {package: read_source}
@@ -209,26 +212,33 @@ class Registry(Generic[T]):
         known = self._entries.get(entry.name)
         if not _NAME.match(entry.name):
             raise RegistrationError(
-                f"{self.kind} name {entry.name!r} ({entry.origin}): names are lower-case letters, digits and "
+                f"{self.label} name {entry.name!r} ({entry.origin}): names are lower-case letters, digits and "
                 "underscores, starting with a letter",
                 "pass one to the decorator",
             )
         for suffix in self._reserved_suffixes:
             if entry.name.endswith(suffix):
                 raise RegistrationError(
-                    f"{self.kind} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
-                    f"of a {self.kind}",
+                    f"{self.label} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
+                    f"of a {self.label}",
                     "choose another name",
                 )
         if known is not None and not _is_repeated(known, entry):
             raise RegistrationError(
-                f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}", "rename one"
+                f"{self.label} {entry.name!r} is registered twice: {known.origin} and {entry.origin}", "rename one"
             )
         if entry.value is not None and self._bases is not None:
             self._check_kind(entry, self._bases)
+            check_registered(entry.value, self._called)
+            own = getattr(entry.value, self._named_by, "") if self._named_by else ""
+            if own and own != entry.name:
+                raise RegistrationError(
+                    f"{self.label} {entry.name!r} ({entry.origin}): its {self._named_by} is {own!r}",
+                    "give both the same name",
+                )
         if self._frozen and known is None:
             raise RegistrationError(
-                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts",
+                f"{self.label} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts",
                 "register it on import of a plug-in",
             )
         self._entries[entry.name] = entry
@@ -242,20 +252,20 @@ class Registry(Generic[T]):
             return
         needed = f"a class that derives from {' or '.join(bases)}" if bases else "a function"
         found = "a class of another base" if is_class else f"a {type(value).__name__}"
-        raise RegistrationError(f"{self.kind} {entry.name!r} ({entry.origin}) is {found}", f"register {needed}")
+        raise RegistrationError(f"{self.label} {entry.name!r} ({entry.origin}) is {found}", f"register {needed}")
 
     def unknown(self, name: str) -> str:
         """Returns the error text for a name that is not registered."""
         known, near = self.names(), did_you_mean(name, self.names())
         if name in self._missing:
             advice = f"{self._missing[name]}; " if self._missing[name] else near
-            return f"{self.kind} {name!r} of Tensor2Tensor does not exist here; {advice}list all with --registry_help"
+            return f"{self.label} {name!r} of Tensor2Tensor does not exist here; {advice}list all with --registry_help"
         families = (advice for start, advice in self._theirs.families.items() if re.match(start, name))
         family = "".join(f"in place of Tensor2Tensor's: {advice}; " for advice in islice(families, 1))
         listed = f" ({', '.join(known)})" if len(known) <= _FEW else ""
         return (
-            f"{self.kind} {name!r} is not registered; {near}{family}{len(known)} {self.kind} names exist{listed}: list "
-            f"them with --registry_help; {self.plugin_hint}"
+            f"{self.label} {name!r} is not registered; {near}{family}{len(known)} {self.label} names exist{listed}: "
+            f"list them with --registry_help; {self.plugin_hint}"
         )
 
     def _read_built_ins(self) -> None:

@@ -48,25 +48,11 @@ _PROBLEM_ALIASES = {
 }
 """Also names of the same pattern for WMT with 128k pieces."""
 
-_PACKED = (
-    "languagemodel_lm1b32k_packed",
-    "languagemodel_lm1b_characters_packed",
-    "translate_ende_wmt32k_packed",
-    "translate_ende_wmt8k_packed",
-    "translate_enes_wmt32k_packed",
-    "translate_enes_wmt8k_packed",
-    "translate_enfr_wmt32k_packed",
-)
-
 _MISSING_PROBLEMS = {
     **{
         f"{theirs}_characters": f"--problem={ours} --vocab_kind=byte"
         for theirs, ours in _PROBLEM_ALIASES.items()
         if "glue" in ours
-    },
-    **{
-        name: f"packing is an hparam: --problem={name.removesuffix('_packed')} --hparams=packed_length=256"
-        for name in _PACKED
     },
     "image_cifar10_test": "image_cifar10 has the test images as its split test",
     "image_cifar10_tune": "image_cifar10 holds 5,000 training images out, not 2,000",
@@ -93,6 +79,7 @@ _CLASSES = "texts and classes of your own: --problem=classify_files"
 _NONE = "there is no such data here; a problem of your own: docs/new_problem.md"
 
 _PROBLEM_FAMILIES = {
+    "(languagemodel|translate)_.*_packed": "packing is an hparam: leave _packed out, with --hparams=packed_length=256",
     "parsing_|ice_parsing|wmt_parsing": "trees of your own: --problem=parsing_trees",
     "multi_nli|stanford_nli|sci_tail": "inference: --problem=glue_mnli; of your own: --problem=classify_files",
     "sentiment_|conll|sva_number": _CLASSES,
@@ -147,7 +134,7 @@ _MODEL_ALIASES = {
 }
 
 _MISSING_MODELS = {
-    "attention_lm": "the decoder alone as a language model is --model=transformer_lm",
+    "attention_lm": "the decoder as a language model is --model=transformer_lm",
     "distillation": "the outputs of a teacher are written as training data by t2t-distill",
     "imagetransformer2d": "--model=image_transformer --hparams_set=imagetransformer2d_tiny attends to blocks in 2-D",
     "imagetransformer_moe": "--model=image_transformer has no experts",
@@ -202,28 +189,10 @@ _SET_ALIASES = {
 }
 """For sets that changed between versions, the values are those of 1.0."""
 
-_NO_TPU = "sets for TPUs do not exist here; use --hparams_set={}"
 _RANGED = "it is a range, not a set: t2t-tune searches it with --hparams_range"
 _NO_TPU_RANGE = "ranges for TPUs do not exist here; use --hparams_range=transformer_base_range"
 
 _MISSING_SETS = {
-    **{
-        name: _NO_TPU.format(instead)
-        for name, instead in {
-            "transformer_big_enfr_tpu": "transformer_big_enfr",
-            "transformer_big_tpu": "transformer_big",
-            "transformer_clean_big_tpu": "transformer_big",
-            "transformer_librispeech_tpu": "transformer_librispeech",
-            "transformer_librispeech_tpu_v1": "transformer_librispeech_v1",
-            "transformer_librispeech_tpu_v2": "transformer_librispeech",
-            "transformer_lm_tpu_0": "transformer_lm_base",
-            "transformer_lm_tpu_1": "transformer_lm_base",
-            "transformer_packed_tpu": "transformer_tpu",
-            "transformer_small_tpu": "transformer_small",
-            "transformer_tiny_tpu": "transformer_tiny",
-            "transformer_tpu_bf16_activation": "transformer_tpu",
-        }.items()
-    },
     "transformer_base_range": _RANGED,
     **dict.fromkeys(("transformer_tiny_tpu_range", "transformer_tpu_range"), _NO_TPU_RANGE),
     "multimodel_base": "the set of the paper's sizes is multi_model",
@@ -243,6 +212,7 @@ _MISSING_SETS = {
 }
 
 _SET_FAMILIES = {
+    "transformer_.*tpu": "sets for TPUs do not exist here but for transformer_tpu: leave _tpu out",
     "image_?transformer|img2img_": "images: --model=image_transformer; see --registry_help=image_transformer",
     "mtf_|mtr_": "any set is trained on several GPUs, with --worker_gpu, or --weight_shards on JAX",
     "(adaptive_)?universal_transformer": "see --registry_help=universal_transformer",

@@ -73,7 +73,7 @@ class RunConfig:
     )  # fmt: skip
     worker_hosts: str = param(
         "", "host:port of each process that trains, separated by commas, or slurm for those of an srun; empty for "
-        "those in TF_CONFIG, or for this process alone.",
+        "those in TF_CONFIG, or only for this process.",
     )  # fmt: skip
     worker_index: int = param(-1, "Number of this process among --worker_hosts, from 0; 0 writes the run.", minimum=-1)
     local_eval_frequency: int = param(1000, "Updates between two checkpoints, and between two evaluations.", minimum=1)
@@ -81,7 +81,7 @@ class RunConfig:
         100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training.", minimum=0
     )
     keep_checkpoint_max: int = param(
-        20, "Checkpoints that are kept, the newest ones, and the best besides; 0 = all.", minimum=0
+        20, "Checkpoints that are kept, the newest ones, and also the best; 0 = all.", minimum=0
     )
     keep_best_checkpoints: int = param(
         1, "Best checkpoints of the evaluations that are kept; with more than 1, training ends by saving their mean as "

@@ -110,7 +110,7 @@ def learn_shared_vocabulary(config: RunConfig, file: str, seed: int = DATA_SEED)
         for _, problem in stored_problems(config):
             if not free_texts(problem) or not isinstance(problem.options, TextOptions):
                 raise UserError(
-                    f"problem {problem.name} is no problem of text",
+                    f"problem {problem.name} is not a problem of text",
                     "leave it out",
                     option="shared_vocab_file",
                     value=file,
@@ -224,7 +224,7 @@ def nominal_specs(config: RunConfig) -> list[ProblemSpec]:
         spec = nominal_spec(problem)
         if spec is None:
             raise UserError(
-                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known from them alone",
+                f"no data of {problem.stored.name} in {config.data_folder}, and its features are known only from them",
                 f"make them with t2t-datagen --problem={problem.stored.name} --data_dir={config.data_folder}",
             )
         specs.append(spec)

@@ -189,7 +189,7 @@ def questions(run: RunDir, translator: Translator) -> Questions:
     """
     rng, marks = np.random.default_rng(0), translator.problem.languages.marks()
     spec, longest = translator.facts.spec, translator.longest_input
-    assert spec.inputs is not None, "CTranslate2 holds no other models"
+    assert spec.inputs is not None, "CTranslate2 has no other models"
     texts = _texts(run, translator.problem.name)
     made = [[*marks.input_start, *ids] for ids in _random_ids(rng, spec.inputs.vocab_size, ASKED, longest)]
     requested = translator.encode(texts)[:ASKED] if len(texts) >= _FEWEST_TEXTS else made

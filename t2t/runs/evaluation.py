@@ -114,7 +114,7 @@ def decode_and_score(
     check_split(data, split)
     if data.problem.masking() is not None:
         raise UserError(
-            f"decoding the {split} split of {data.problem.name}: words are hidden in training and evaluation alone",
+            f"decoding the {split} split of {data.problem.name}: words are hidden only in training and evaluation",
             "evaluate it with t2t-eval",
         )
     if not decodes(translator.facts, data.problem):

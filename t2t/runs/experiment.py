@@ -302,7 +302,7 @@ def fill_from_start(config: RunConfig) -> RunConfig:
         if not RunDir.exists(path):
             raise UserError(
                 f"{', '.join(f'--{name}' for name in names)}: not given, and "
-                f"--warm_start_from={config.warm_start_from} holds no run to take them from",
+                f"--warm_start_from={config.warm_start_from} has no run to take them from",
                 "name one each, or a run",
             )
     record = RunDir.open(path).record
@@ -349,7 +349,7 @@ def _check_complete(config: RunConfig) -> None:
     if missing and config.output_dir and not RunDir.exists(config.output_folder):
         folder = config.output_folder
         raise UserError(
-            f"{', '.join(missing)}: not given, and {folder} holds no run or study to take them from; "
+            f"{', '.join(missing)}: not given, and {folder} has no run or study to take them from; "
             f"{near_run(folder)}for a new one, name one each",
             "list what there is with --registry_help",
         )

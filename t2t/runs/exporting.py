@@ -74,7 +74,7 @@ def _trial_inputs(
     if parity_file:
         if not reads_ids(translator.model):
             raise UserError(
-                f"the inputs of {loaded.problem.name} are no text",
+                f"the inputs of {loaded.problem.name} are not text",
                 "leave it out, so that the dev split of --data_dir is taken",
                 option="parity_file",
             )

@@ -1,6 +1,7 @@
 """Writes an imported model of any format as a run that the commands can decode and train."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ from t2t.checkpoints.compatibility import architecture_state, match, vocabularie
 from t2t.checkpoints.run_dir import RunDir, lock_run
 from t2t.checkpoints.run_record import RunRecord, versions
 from t2t.checkpoints.store import CheckpointStore
-from t2t.errors import UserError
+from t2t.errors import UserError, first_few
 from t2t.formats.importer import ForeignRun, ImportRequest
+from t2t.hparams.base import HParams
 from t2t.hparams.field import complaint
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.models.base import SequenceModel
+from t2t.problems.base import Problem
 from t2t.registry import IMPORTERS, MODELS
+from t2t.registry.overrides import PluginError, described, plugin_errors, shown
 from t2t.runs.names import get_hparams
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.optimizers import build_optimizer
@@ -56,7 +60,16 @@ def import_run(request: ImportRequest) -> ImportReport:
             wrong shape, or the output directory already contains a run.
         MachineError: the output directory cannot be written.
     """
-    return write_run(request.output_dir, IMPORTERS.get(request.format)(request))
+    importer = IMPORTERS.get(request.format)
+    with plugin_errors(importer, "failed"):
+        found = importer(request)
+    if not isinstance(found, ForeignRun):
+        raise PluginError(f"{described(importer)} returned {shown(found)}", "return a t2t.formats.importer.ForeignRun")
+    kinds: dict[str, type] = {"problem": Problem, "hparams": HParams, "weights": Mapping, "moments": Mapping}
+    for name, kind in kinds.items():
+        if not isinstance(value := getattr(found, name), kind):
+            raise PluginError(f"{described(importer)}: {name} is {shown(value)}", f"give a {kind.__name__}")
+    return write_run(request.output_dir, found)
 
 
 def write_run(folder: Path, run: ForeignRun) -> ImportReport:
@@ -65,12 +78,17 @@ def write_run(folder: Path, run: ForeignRun) -> ImportReport:
     run.hparams.replace().freeze()
     model = MODELS.get(run.model)(run.hparams, run.problem.spec())
     _check_shapes(run, model)
+    for moment, arrays in run.moments.items():
+        if missing := {_inner_path(v.path) for v in model.trainable_variables} - arrays.keys():
+            raise UserError(
+                f"{run.origin}: moments={moment} lacks {first_few(sorted(missing), ', ')}", "give all moments or none"
+            )
     record = _record(run)
     with lock_run(folder):
         written = RunDir.create(folder, record, run.problem.encoders)
         CheckpointStore(written.checkpoints_folder).save(
             run.step,
-            model={v.path: run.weights[_inner_path(v.path)] for v in model.variables},
+            model={v.path: np.asarray(run.weights[_inner_path(v.path)]) for v in model.variables},
             optimizer=_optimizer_arrays(run, model) if run.moments else None,
             state={
                 "seed": 0,
@@ -99,7 +117,10 @@ def _inner_path(path: str) -> str:
 
 def _check_shapes(run: ForeignRun, model: SequenceModel) -> None:
     """Raises UserError unless both sides have the same variables of the same shapes."""
-    report = match(run.weights, {_inner_path(v.path): v.shape for v in model.variables})
+    report = match(
+        {name: np.asarray(array) for name, array in run.weights.items()},
+        {_inner_path(v.path): v.shape for v in model.variables},
+    )
     if not report.is_exact:
         raise UserError(
             f"{run.origin} does not fit {run.settings} ({model.spec.targets.vocab_size} ids): "

@@ -282,7 +282,7 @@ def _call_once(model: Any, features: Features, own: str) -> np.ndarray:
         raise PluginError(f"{own}: its logits are nan before any training", "look for a log or a division by 0")
     loss = model.loss_sum(body, targets)
     if not (isinstance(loss, tuple) and [len(getattr(one, "shape", (0, 0))) for one in loss] == [0, 0]):
-        raise PluginError(f"{own}: its loss_sum must return two scalars, the sum of losses and the number of targets")
+        raise PluginError(f"{own}: its loss_sum does not return two scalars", "return the sum of losses and the number")
     return logits
 
 

@@ -1,7 +1,6 @@
 """Looks up names: problems with their options and variants, hparams sets with their overrides."""
 
 import dataclasses
-import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from t2t.problems.variants import SUFFIXES, VariantProblem
 from t2t.problems.vocabularies import free_texts
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
-from t2t.registry.registry import Registry
 from t2t.runs.config import NAMES, RunConfig
 from t2t.specs.constants import DEV, TRAIN
 from t2t.specs.features import mixture_of, select_problem_entries, split_mixture
@@ -155,7 +153,7 @@ def check_declared(problem: Problem) -> None:
         return
     for name in problem.metrics:
         if name.removeprefix(LABEL) not in metric_names():
-            raise PluginError(f"{described(owner)}: metrics: {unknown_metric(name)}")
+            raise PluginError(f"{described(owner)}: metrics: {unknown_metric(name)}", "name one of these")
     if missing := [split for split in (TRAIN, DEV) if split not in problem.splits]:
         log.warning(
             "%s: splits = %s lacks %s, which training needs; the splits of a problem are train, dev and test",
@@ -231,7 +229,6 @@ def split_variants(name: str) -> tuple[str, list[str]]:
 
 def get_hparams(name: str) -> HParams:
     """Returns a new set; raises UserError for an unknown name, or a function with arguments or without HParams."""
-    check_takes(HPARAMS, name)
     function = HPARAMS.get(name)
     with plugin_errors(function, "failed"):
         hparams = function()
@@ -241,19 +238,6 @@ def get_hparams(name: str) -> HParams:
             "its function must end with `return hparams`",
         )
     return hparams.replace()
-
-
-def check_takes(registry: Registry[Any], name: str, *argument: Any) -> None:
-    """Raises UserError for an unknown name, or one of a function that cannot be called with `argument`, one or none."""
-    entry = registry.entry(name)
-    try:
-        inspect.signature(registry.get(name)).bind(*argument)
-    except TypeError as error:
-        count = "one argument" if argument else "no argument"
-        raise UserError(
-            f"{registry.kind} {name!r} ({entry.origin}): its function is called with {count}: {error}",
-            "change its parameters, or give them defaults",
-        ) from None
 
 
 def merge_hparams(hparams_set: str, earlier: str, later: str) -> str:

@@ -58,7 +58,7 @@ def check_own_checkpoints(runs: Sequence[RunDir], which: str) -> None:
         found = CheckpointStore(run.checkpoints_folder).find(which)
         if found.parent.resolve() != run.checkpoints_folder.resolve():
             raise UserError(
-                f"{found} is no checkpoint of the run in {run.path}, and one is taken of each run",
+                f"{found} is not a checkpoint of the run in {run.path}, and one is taken of each run",
                 "give latest, best, best:5, averaged or a step",
                 option="checkpoint",
                 value=which,

@@ -79,7 +79,7 @@ def build_parts(
         preprocessors, masking = one.problem.stored.preprocessors(), one.problem.masking()
         if masking is not None and view.reads_targets(view.spec):
             raise UserError(
-                f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
+                f"problem {one.problem.name}: hidden words are predicted only from inputs, and {type(view).__name__} "
                 "reads targets, too",
                 "train --model=transformer_mlm",
             )
@@ -171,7 +171,7 @@ def micro_batches_of(hparams: HParams, replicas: int) -> int:
     count = max(1, round(hparams.effective_batch_size / step))
     if hparams.effective_batch_size and abs(count * step / hparams.effective_batch_size - 1) > 0.1:
         log.warning(
-            "effective_batch_size=%d is no multiple of batch_size=%d%s: an update has %d",
+            "effective_batch_size=%d is not a multiple of batch_size=%d%s: an update has %d",
             hparams.effective_batch_size, batch_size, f" on each of {replicas} replicas" * (replicas > 1), count * step,
         )  # fmt: skip
     return count

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t.hparams.groups import DecodeHParams
 from t2t.registry import SEARCH_METHODS, register_search_method
+from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.search.result import PENALTIES, LengthPenalty
 from t2t.search.settings import SearchNumbers, SearchSettings
 
@@ -53,6 +54,9 @@ class SearchMethod(ABC):
     """Whether it serves models that write one token after the other, as all but `mask_predict`."""
     more = "raise beam_size"
     """What gives more hypotheses for each sentence, for messages."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     def samples(self, n_best: int, hparams: DecodeHParams) -> int:
         """Returns how many outputs of each sentence it samples: the setting `samples`."""
@@ -217,4 +221,11 @@ def search_of(
         reorder=reorder or reorder_rows,
         constraint=constraint_of(settings, vocab_size, limits, prefix, automaton),
     )
-    return SEARCH_METHODS.get(settings.method)().search(task)
+    method = SEARCH_METHODS.get(settings.method)()
+    found = method.search(task)
+    if lacking := [name for name in ("start", "advance", "result") if not hasattr(found, name)]:
+        raise PluginError(
+            f"{described(type(method))}: its search returned {type(found).__name__}, without {', '.join(lacking)}",
+            "return an object with the methods of t2t.search.beam_search.BeamSearch",
+        )
+    return found

@@ -106,12 +106,12 @@ class SearchSettings:
         """How many tokens are sorted to find the `top_k` most probable ones: one of three, whatever `top_k`."""
         return 0 if not self.top_k else FEW if self.top_k <= FEW else _LARGEST
 
-    @property
+    @functools.cached_property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
         return self._method.rows(self)
 
-    @property
+    @functools.cached_property
     def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
         return self._method.competes(self)

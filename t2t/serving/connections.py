@@ -306,7 +306,7 @@ def serve(
     with _signals_end_quietly(), _warnings_logged():
         server.run(sockets=[listening])
     unanswered = engine.unanswered if engine else 0
-    log.info("served; %s", f"{unanswered} request(s) not answered" if unanswered else "all requests answered")
+    log.info("served; %s", f"requests not answered: {unanswered}" if unanswered else "all requests answered")
     server.last_end.cancel()
     if engine is not None and not engine.is_closed:
         _end_process()

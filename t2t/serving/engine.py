@@ -169,7 +169,7 @@ class ServingEngine:
         """
         if len(query.texts) > 1:
             raise RequestError(
-                f"{len(query.texts)} texts are asked for, and one is written at a time",
+                f"{len(query.texts)} texts are requested, and one is written at a time",
                 "send one, or ask without stream",
                 option="stream",
             )

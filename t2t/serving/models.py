@@ -306,7 +306,7 @@ class ServedModel:
         """Checks the arguments and opens the queue; each device processes one batch at a time."""
         if not reads_text:
             raise UserError(
-                f"model {name!r}: its inputs are no text, which is all that the service takes", "serve another"
+                f"model {name!r}: its inputs are not text, and the service takes text only", "serve another"
             )
         self.name, self.step, self.n_best = name, step, n_best
         self.limits = limits or BatchLimits()

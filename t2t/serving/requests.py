@@ -51,7 +51,7 @@ def decode(body: bytes, form: type[Form]) -> Form:
     try:
         data = json.loads(body)  # not msgspec, which refuses half of a surrogate pair
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the body is no JSON: {error}", "send an object") from None
+        raise RequestError(f"the body is not JSON: {error}", "send an object") from None
     if not isinstance(data, dict):
         raise RequestError(f"the body is a JSON {type(data).__name__}", "send an object")
     return convert(data, form)
@@ -74,7 +74,7 @@ def convert(data: Any, form: type[Form], name: str = "", *, strict: bool = True)
     except msgspec.ValidationError as error:
         raise _error_of(str(error), data, form, name) from None
     except UnicodeEncodeError:
-        raise RequestError(f"{name or 'the body'}: a name of a field is no valid Unicode", "leave it out") from None
+        raise RequestError(f"{name or 'the body'}: a name of a field is not valid Unicode", "leave it out") from None
 
 
 def _error_of(reason: str, data: Any, form: Any, name: str) -> RequestError:
@@ -85,7 +85,7 @@ def _error_of(reason: str, data: Any, form: Any, name: str) -> RequestError:
         known = getattr(form, "__struct_fields__", ()) if path == name else ()
         option = f"{found[1]:.60}"
         return RequestError(
-            f"it is no part of {path or 'a request'}",
+            f"{path or 'a request'} has no such field",
             f"send any of {', '.join(known)}" if known else "leave it out",
             option=option if option.isprintable() else repr(option),
         )
@@ -317,7 +317,7 @@ def _unpacked(row: str | Packed | Row, name: str) -> str:
     try:
         return _clean(base64.b64decode(given.b64, validate=True).decode(errors="replace"))
     except ValueError as error:
-        raise RequestError(f"b64 is no base64 ({error})", "send that, or the text itself", option=name) from None
+        raise RequestError(f"b64 is not base64 ({error})", "send that, or the text itself", option=name) from None
 
 
 # === OpenAI's interface ===
@@ -481,7 +481,7 @@ class ChatRequest(_OpenAIRequest, kw_only=True):
         if isinstance(content, list):
             if not all(part.type == "text" and part.text is not None for part in content):
                 raise RequestError(
-                    "a content of several parts has parts of type text alone", "send those", option="messages"
+                    "a content of several parts has only parts of type text", "send those", option="messages"
                 )
             content = "".join(part.text or "" for part in content)
         return self._query([content], [self.max_tokens, self.max_completion_tokens])

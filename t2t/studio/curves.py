@@ -68,7 +68,8 @@ def curves_of(run: RunDir, last_update: int | None = None) -> Curves:
     if not found:
         until = "" if last_update is None else f" up to update {last_update:,}"
         raise UserError(
-            f"{run.path} has no figures of its training{until} yet: {run.metrics_file.name} is missing or empty"
+            f"{run.path} has no figures of its training{until} yet: {run.metrics_file.name} is missing or empty",
+            "train it until its first log line",
         )
     return Curves(found, notes_of(run, found))
 

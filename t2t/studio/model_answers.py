@@ -102,10 +102,12 @@ def _output_ids(translator: Translator, data: Mapping[str, Any]) -> list[int]:
     size = targets.vocab_size
     if targets.kind == FeatureKind.LABEL:
         if len(ids) != 1 or not 0 <= ids[0] < size:
-            raise UserError(f"ids {ids!r:.80}: that of a class is wanted, one from 0 to {size - 1}")
+            raise UserError(f"ids {ids!r:.80}: not that of a class", f"give one from 0 to {size - 1}")
         return ids
     if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
-        raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
+        raise UserError(
+            "ids: not those of an output", f"give ids from {EOS_ID} to {size - 1}, {EOS_ID} only at the end"
+        )
     return ids
 
 
@@ -133,7 +135,7 @@ def read_search(translator: Translator, data: Mapping[str, Any], widest: int) ->
     (source,) = texts_of([data.get("source")], "source")
     asked = data.get("search", {})
     if not isinstance(asked, dict) or not set(asked) <= set(SEARCH_KEYS):
-        raise UserError(f"search {asked!r:.80}: an object with some of {', '.join(SEARCH_KEYS)} is wanted")
+        raise UserError(f"search {asked!r:.80}: it is not an object", f"send one with some of {', '.join(SEARCH_KEYS)}")
     changes = {name: value for name, value in asked.items() if value is not None}
     most = max(widest, translator.settings(1)[0].rows_per_sentence)
     if "beam_size" in changes:
@@ -155,7 +157,7 @@ def ids_of(data: Mapping[str, Any], name: str) -> list[int]:
     """Returns a list of ids; raises UserError for anything else."""
     ids = data[name]
     if not isinstance(ids, list) or any(type(token) is not int for token in ids):
-        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
+        raise UserError(f"{name}: it is not a list of ids", "send that of a beam or of alternatives")
     return ids
 
 
@@ -228,7 +230,10 @@ def occlusion_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     translator, _, split, number = _asked(studio, data)
     (image,) = SplitExamples(split.problem, split.reader, number + 1, number).inputs()
     if split.reader.features[split.columns[INPUTS]].kind != FeatureKind.IMAGE:
-        raise UserError(f"{split.problem.name}: its inputs are no pictures, which alone have parts to cover")
+        raise UserError(
+            f"{split.problem.name}: its inputs are not pictures, and only pictures have parts to cover",
+            "ask for another page",
+        )
     image = np.asarray(image)
     found = _answers(translator, [image])[0]
     answer = _named(found, data["class"]) if data.get("class") is not None else found[0]

@@ -154,7 +154,7 @@ async def _file(service: ServingEngine, request: Request) -> Response:
     if name == PLOTLY:  # megabytes, cacheable because the version is in the address
         return FileResponse(plotly_file(), media_type=_KINDS["script"], headers={"Cache-Control": "max-age=31536000"})
     if name not in APP_FILES:
-        raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
+        raise UnknownNameError(f"file {html.escape(name)} is not a file of the page")
     return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
 
 

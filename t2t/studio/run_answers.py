@@ -49,7 +49,7 @@ def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     names = run_names(studio, data)
     by = data.get("by", UPDATES)
     if by not in (UPDATES, HOURS):
-        raise UserError(f"by {by!r}: {UPDATES} or {HOURS} is wanted")
+        raise UserError(f"by {by!r} is not known", f"ask for {UPDATES} or {HOURS}")
     most = json_int(data, "most", 1000, 4, MOST_POINTS)
     view = {
         "by": by,
@@ -100,7 +100,7 @@ def comparison_answer(studio: Studio, data: Mapping[str, Any], most_texts: int) 
         raise UserError(f"{len(references)} lines, at most {most_texts}", "send fewer at once")
     language = data.get("language", "")
     if not isinstance(language, str):
-        raise UserError(f"language {language!r}: a code such as en is wanted")
+        raise UserError(f"language {language!r}: it is not a code of a language", "send such as en")
     return compare_systems(references, first, second, language)
 
 
@@ -110,7 +110,7 @@ def run_names(studio: Studio, data: Mapping[str, Any]) -> Sequence[str]:
     if names is None:
         return studio.runs.names()
     if not isinstance(names, list):
-        raise UserError(f"runs {names!r}: a list of names of runs is wanted")
+        raise UserError(f"runs {names!r}: it is not a list of names", "send names of runs")
     for name in names:
         studio.runs.place(name)
     return list(dict.fromkeys(names))
@@ -120,7 +120,7 @@ def json_int(data: Mapping[str, Any], name: str, default: int, least: int, most:
     """Returns an integer from a JSON body; raises UserError for other types and values out of bounds."""
     value = data.get(name, default)
     if type(value) is not int or not least <= value <= most:
-        raise UserError(f"{name} {value!r}: a whole number from {least} to {most} is wanted")
+        raise UserError(f"{name} {value!r} is out of bounds", f"send a whole number from {least} to {most}")
     return value
 
 
@@ -128,14 +128,14 @@ def query_int(data: Mapping[str, Any], name: str, default: int, least: int, most
     """Returns an integer from a query string; raises UserError for other texts and values out of bounds."""
     text = str(data.get(name, default))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise UserError(f"{name} {text[:20]!r}: a whole number from {least} to {most} is wanted")
+        raise UserError(f"{name} {text[:20]!r} is out of bounds", f"send a whole number from {least} to {most}")
     return int(text)
 
 
 def _json_number(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
     if value is not None and type(value) not in (int, float):
-        raise UserError(f"{name} {value!r}: a number is wanted")
+        raise UserError(f"{name} {value!r} is not a number", "send one")
     return value
 
 

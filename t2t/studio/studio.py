@@ -69,7 +69,7 @@ class LoadedModels:
         self._models.move_to_end(key)
         if only_text and not self._models[key].translator.reads_text:
             raise UserError(
-                f"run {run.path}: its inputs are no text", "see what it answers to an example of the page Data"
+                f"run {run.path}: its inputs are not text", "see what it answers to an example of the page Data"
             )
         return self._models[key]
 
@@ -162,5 +162,5 @@ class Studio:
         run = self.runs.run(name)
         if self._data is None:
             there = f"; the run was trained from {run.record.data_dir}" if run.record.data_dir else ""
-            raise UserError(f"no data was named: start t2t-insight with --data_dir=FOLDER{there}")
+            raise UserError("no data was named", f"start t2t-insight with --data_dir=FOLDER{there}")
         return self._data.get(run, str(problem), str(split))

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, first_few
 from t2t.registry import VOCABULARIES
+from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 BEGIN, END, NONE = "begin", "end", "none"
@@ -96,6 +97,9 @@ class TextEncoder(ABC):
     """By piece; only in kinds that look pieces up."""
     unspelled: frozenset[int] = frozenset()
     """Ids that no text is encoded to, although it spells their pieces, see `reserving`."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     @property
     @abstractmethod
@@ -213,6 +217,36 @@ def encoder_class(kind: str) -> type[TextEncoder]:
             f"vocabulary kind {kind!r} does not exist", f"{did_you_mean(kind, known)}use one of {', '.join(known)}"
         )
     return known[kind]
+
+
+def learn(kind: str, lines: Iterable[str], size: int) -> TextEncoder:
+    """Returns a vocabulary of about `size` ids of a kind, learned from text.
+
+    Raises:
+        UserError: no such kind, no text, or too small a size.
+        PluginError: a vocabulary of a plug-in is another one once it has been written and read.
+    """
+    owner = encoder_class(kind)
+    learned = owner.build(lines, size)
+    if not is_of_plugin(owner):
+        return learned
+    if not isinstance(learned, TextEncoder):
+        raise PluginError(
+            f"{described(owner)}: its build returned {type(learned).__name__}", f"return an object of {owner.__name__}"
+        )
+    read, text = owner.from_bytes(learned.to_bytes()), learned.decode_ids(list(range(EOS_ID + 1, learned.vocab_size)))
+    different = [name for name in ("vocab_size", "to_bytes") if _value(read, name) != _value(learned, name)]
+    if different or read.encode(text) != learned.encode(text):
+        raise PluginError(
+            f"{described(owner)}: what from_bytes reads from to_bytes is another vocabulary",
+            f"compare {different[0] if different else 'the ids of encode'}",
+        )
+    return learned
+
+
+def _value(encoder: TextEncoder, name: str) -> Any:
+    found = getattr(encoder, name)
+    return found() if callable(found) else found
 
 
 def learned_classes() -> dict[str, type[TextEncoder]]:

@@ -135,7 +135,8 @@ class PieceTableEncoder(ListedPieces):
         if wrong := [code for code in self.codes if not len(RESERVED) <= code < len(self._pieces)]:
             raise UserError(
                 f"piece table: a language has id {min(wrong)}, and pieces have ids {len(RESERVED)} to "
-                f"{len(self._pieces) - 1}"
+                f"{len(self._pieces) - 1}",
+                _CURE,
             )
         for token_id in self.codes:  # no text may spell them
             del self._ids[self._pieces[token_id]]
@@ -233,7 +234,7 @@ class BpeCodes:
                 f"BPE codes: version {version}, {len(pairs)} lines; files of versions 0.1 and 0.2 can be read", _CURE
             )
         if wrong := [pair for pair in pairs if len(pair) != 2]:
-            raise UserError(f"BPE codes: {' '.join(wrong[0])[:60]!r} is no pair of pieces", _CURE)
+            raise UserError(f"BPE codes: {' '.join(wrong[0])[:60]!r} is not a pair of pieces", _CURE)
         self._marks_apart = version == "0.1"
         self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(pairs)))}
 

@@ -52,7 +52,7 @@ class LabelEncoder(TextEncoder):
             UserError: there is no class of that name.
         """
         if text not in self._ids:
-            raise UserError(f"class {text!r} is none of {listed(self.names)}", "use one of them")
+            raise UserError(f"class {text!r} is not one of {listed(self.names)}", "use one of them")
         return [self._ids[text]]
 
     def decode(self, ids: Any) -> str:

@@ -197,7 +197,7 @@ class SentencePieceEncoder(TextEncoder):
             encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
         if encoder.vocab_size != size:
             logger.warning(
-                "vocabulary of %d pieces asked for; the text allows %s %d, which is used",
+                "vocabulary of %d pieces requested; the text allows %s %d, which is used",
                 size, "no less than" if size < encoder.vocab_size else "no more than", encoder.vocab_size,
             )  # fmt: skip
         return encoder

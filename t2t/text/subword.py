@@ -27,6 +27,7 @@ from t2t.text.subword_build import (
     tokenize,
     unspell,
 )
+from t2t.text.words import WordCache
 
 logger = logging.getLogger("t2t")
 
@@ -69,8 +70,7 @@ class SubwordEncoder(TextEncoder):
             )
         self._longest = max(map(len, self._ids))
         self._spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
-        self._cache: dict[str, tuple[int, ...]] = {}
-        self._cached_tokens = cached_tokens
+        self._cache = WordCache(self._segment, cached_tokens, _CACHED_LENGTH)
 
     @property
     def vocab_size(self) -> int:
@@ -79,10 +79,7 @@ class SubwordEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a valid Unicode text."""
-        ids: list[int] = []
-        for token in tokenize(text):
-            ids.extend(self._cache.get(token) or self._token_ids(token))
-        return ids
+        return [token_id for token in tokenize(text) for token_id in self._cache[token]]
 
     def decode_ids(self, ids: list[int]) -> str:
         """Returns the text; escapes that stand for no character become U+3013, since a model may write anything."""
@@ -130,15 +127,7 @@ class SubwordEncoder(TextEncoder):
         )  # fmt: skip
         return encoder
 
-    def _token_ids(self, token: str) -> tuple[int, ...]:
-        ids = self._segment(token)
-        if len(token) <= _CACHED_LENGTH:
-            if len(self._cache) >= self._cached_tokens:
-                self._cache.clear()
-            self._cache[token] = ids
-        return ids
-
-    def _segment(self, token: str) -> tuple[int, ...]:
+    def _segment(self, token: str) -> list[int]:
         """Returns the ids of one token.
 
         In a file without quotes, a character may be part of pieces without being a piece. If a token then cannot be
@@ -152,7 +141,7 @@ class SubwordEncoder(TextEncoder):
                 return ids
             spelling = Spelling(chr(code) for code in spelling.keys() - {ord(stuck)})
 
-    def _cut(self, spelt: str) -> tuple[tuple[int, ...], str]:
+    def _cut(self, spelt: str) -> tuple[list[int], str]:
         """Returns the ids of the longest pieces from left to right, and the character at which none fits, if any."""
         ids = []
         start = 0
@@ -164,8 +153,8 @@ class SubwordEncoder(TextEncoder):
                     start = end
                     break
             else:
-                return (), spelt[start]
-        return tuple(ids), ""
+                return [], spelt[start]
+        return ids, ""
 
     def __getstate__(self) -> tuple[str, ...]:
         return self._pieces

@@ -23,7 +23,10 @@ def parse_languages(text: str) -> list[str]:
     languages = [language.strip() for language in text.split(",")]
     if not all(re.fullmatch(_LANGUAGE, language) for language in languages) or len(set(languages)) < len(languages):
         raise UserError(
-            "give codes of languages, each once, with commas between: en,de,fr", option="language_tags", value=text
+            "it is not a list of codes of languages, each once",
+            "write such as en,de,fr",
+            option="language_tags",
+            value=text,
         )
     return languages
 

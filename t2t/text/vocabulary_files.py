@@ -100,7 +100,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     if found in (None, "word_list") and _has_numbers(content):
         raise UserError(
             f"vocabulary {path}: its lines hold a word and a number; give the .model that belongs to a .vocab of "
-            "SentencePiece, or the words alone, one on a line after <pad> and <EOS>, the last one UNK: { printf "
+            "SentencePiece, or only the words, one on a line after <pad> and <EOS>, the last one UNK: { printf "
             f"'<pad>\\n<EOS>\\n'; awk '{{print $1}}' {path.name}; echo UNK",
             "} > words.txt",
         )
@@ -114,7 +114,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     try:
         return _parse(kind, content)
     except UserError as error:
-        raise UserError(f"vocabulary {path}: {error}") from None
+        raise error.at(f"vocabulary {path}") from None
 
 
 def _parse(kind: str, content: bytes) -> TextEncoder:

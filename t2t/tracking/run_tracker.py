@@ -244,4 +244,4 @@ class RunTracker(keras.callbacks.Callback, abc.ABC):
         if not self._has_warned:
             self._has_warned = True
             text = one_line(error)[:300] or type(error).__name__
-            log.warning("%s cannot be told of the run: %s; training goes on, and tries again", self.tracker, text)
+            log.warning("%s cannot record the run: %s; training goes on, and tries again", self.tracker, text)

@@ -11,30 +11,20 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from t2t.backends.base import Devices
+from t2t.backends.base import ComputeCost, Devices
 from t2t.backends.choice import backend
 from t2t.files.processor import control_group_values
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 
 
-class UpdateCost(NamedTuple):
-    """Cost of the forward and backward pass of one batch."""
-
-    flops: int
-    """Floating-point operations of the products outside loops."""
-    loops: bool
-    """Whether there are products in loops, see `ForwardCost`."""
-
-
-def update_cost(model: SequenceModel, batch: dict[str, np.ndarray]) -> UpdateCost:
-    """Returns the cost of one batch; only its shapes matter."""
+def update_cost(model: SequenceModel, batch: dict[str, np.ndarray]) -> ComputeCost:
+    """Returns the cost of the forward and backward pass of one batch; only its shapes matter."""
     forward = backend().forward_cost(model, batch)
-    return UpdateCost(3 * forward.flops, forward.loops)  # forward once, backward twice
+    return forward._replace(flops=3 * forward.flops)  # forward once, backward twice
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ from t2t.layers.losses import token_weights
 from t2t.layers.mode import Costed, without_costs
 from t2t.models.base import SequenceModel
 from t2t.registry import register_objective
+from t2t.registry.overrides import check_overrides
 from t2t.specs.constants import CANDIDATES, PAD_ID, TARGETS
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
@@ -41,6 +42,9 @@ class TrainingObjective:
 
     samples_outputs = False
     """Whether each example has several rows in a batch, see `SampledObjective`."""
+
+    def __init_subclass__(cls) -> None:
+        check_overrides(cls)
 
     def __init__(self, hparams: ObjectiveHParams | None = None):
         self.hparams = hparams or ObjectiveHParams()

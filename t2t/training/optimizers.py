@@ -1,14 +1,16 @@
 """Optimizers by name: Keras's update rules, with clipping, averaging over tokens and weight decay left to the step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t.backends.choice import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import OPTIMIZERS, register_optimizer
-from t2t.registry.overrides import PluginError, described, plugin_errors
+from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
 
 _OF_THE_STEP = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "gradient_accumulation_steps")
 """Options of Keras's optimizers without effect: updates are clipped, decayed and averaged by the step, see hparams."""
@@ -36,7 +38,32 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
             f"{described(function)} sets {', '.join(given)}, which has no effect",
             "leave it out, and use the hparams weight_decay, clip_grad_norm, ema_decay and effective_batch_size",
         )
+    if is_of_plugin(function):
+        _check_step(function, lambda: function(hparams, learning_rate=0.0, name=hparams.optimizer))
     return optimizer
+
+
+def _check_step(function: Any, make: Callable[[], keras.optimizers.Optimizer]) -> None:
+    """Raises PluginError unless an optimizer of a plug-in changes a weight, and remembers with variables of its own."""
+    weights = [keras.Variable(np.ones(shape, np.float32), name=f"try_{len(shape)}") for shape in ((2, 3), (3,))]
+    optimizer: Any = make()
+    with plugin_errors(function, "failed in a first update"):
+        try:
+            optimizer.build(weights)
+            for weight in weights:
+                optimizer.update_step(ops.ones(weight.shape), weight, ops.convert_to_tensor(0.1))
+        except NotImplementedError as error:
+            raise PluginError(
+                f"{described(function)}: its optimizer has no rule",
+                "write def update_step(self, gradient, variable, learning_rate)",
+            ) from error
+    if not optimizer.built:
+        raise PluginError(f"{described(function)}: it is not built", "begin its build with super().build(variables)")
+    if all((np.asarray(weight) == 1.0).all() for weight in weights):
+        raise PluginError(
+            f"{described(function)}: its update_step changes no weight",
+            "end it with self.assign_sub(variable, learning_rate * step)",
+        )
 
 
 @register_optimizer

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from t2t.hparams.base import HParams
 from t2t.registry import SCHEDULES, register_schedule
-from t2t.registry.overrides import PluginError, described, plugin_errors
+from t2t.registry.overrides import PluginError, described, plugin_errors, shown
 
 Schedule = Callable[[HParams, int], float]
 """`schedule(hparams, update)` -> the learning rate of an update; the first update is number 1."""
@@ -23,10 +23,12 @@ def learning_rate(hparams: HParams, update: int) -> float:
     """
     schedule = SCHEDULES.get(hparams.learning_rate_schedule)
     with plugin_errors(schedule, f"failed at update {update}"):
-        rate = float(schedule(hparams, update))
-    if not (math.isfinite(rate) and rate >= 0.0):
-        raise PluginError(f"{described(schedule)} returned {rate} at update {update}", "a learning rate is 0 or more")
-    return rate
+        rate = schedule(hparams, update)
+    if not hasattr(rate, "__float__") or not (math.isfinite(rate) and rate >= 0.0):
+        raise PluginError(
+            f"{described(schedule)} returned {shown(rate)} at update {update}", "return a number of 0 or more"
+        )
+    return float(rate)
 
 
 def after_warmup(schedule: Schedule) -> Schedule:

@@ -11,6 +11,7 @@ from t2t.backends.choice import backend
 from t2t.backends.update import Features, LossFunction, UpdateRules, UpdateStats
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
+from t2t.registry.overrides import PluginError, described
 from t2t.training.objectives import TrainingObjective
 
 
@@ -90,4 +91,10 @@ class UpdateStep:
         float(self._update(prepared, 0, 0.0, problem, applies=False).loss_sum)
 
     def _prepared(self, micro_batches: Sequence[Sequence[Features]], update: int, problem: str) -> list[list[Features]]:
-        return [self.objective.prepare(batches, update, problem) for batches in micro_batches]
+        prepared = [self.objective.prepare(batches, update, problem) for batches in micro_batches]
+        if (given := [*map(len, micro_batches)]) != (found := [*map(len, prepared)]):
+            raise PluginError(
+                f"{described(type(self.objective))}: its prepare returned {found[0]} batches for {given[0]}",
+                "return one for each",
+            )
+        return prepared

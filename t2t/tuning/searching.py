@@ -20,7 +20,7 @@ from t2t.registry.overrides import plugin_errors
 from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, generate_all
 from t2t.runs.experiment import Experiment
-from t2t.runs.names import check_takes, resolve_aliases
+from t2t.runs.names import resolve_aliases
 from t2t.runs.run_checks import find_source
 from t2t.tuning.settings import RECORD_FILE, Objective, TuneSettings, resolve_objective
 from t2t.tuning.space import own_values
@@ -235,7 +235,7 @@ def _check_evaluations(config: RunConfig, hparams: HParams, ranged: RangedHParam
         raise UserError("trials are compared by their evaluations", "leave it out", option="eval_steps", value="0")
     if config.local_eval_frequency > hparams.train_steps:
         log.warning(
-            "--local_eval_frequency=%d: trials of %d updates are evaluated at their end alone, so that none is "
+            "--local_eval_frequency=%d: trials of %d updates are evaluated only at their end, so that none is "
             "stopped early",
             config.local_eval_frequency,
             hparams.train_steps,
@@ -280,15 +280,15 @@ def get_range(name: str, overrides: str) -> RangedHParams:
     if not name:
         raise UserError("not given; name one", "list what there is with --registry_help", option="hparams_range")
     ranged = RangedHParams()
-    check_takes(HPARAMS_RANGES, name, ranged)
-    with plugin_errors(function := HPARAMS_RANGES.get(name), "failed"):
+    function = HPARAMS_RANGES.get(name)
+    with plugin_errors(function, "failed"):
         function(ranged)
     for field in sorted(assigned_names(overrides) & ranged.ranges.keys()):
         log.info("%s is not searched: --hparams sets it", field)
         del ranged.ranges[field]
     if "train_steps" in ranged.ranges:
         raise UserError(
-            "it holds train_steps, and a trial that trains longer is better for that alone",
+            "it has train_steps, and a trial is better just because it trains longer",
             "leave it out",
             option="hparams_range",
             value=name,

@@ -159,7 +159,9 @@ class Study:
                     f"{self._journal} is damaged: {one_line(error)}", "restore it from a copy, or use another --study"
                 ) from error
             raise UserError(
-                f"the database of the study cannot be opened: {one_line(error)}", option="storage"
+                f"the database of the study cannot be opened: {one_line(error)}",
+                "check its URL, and that it runs",
+                option="storage",
             ) from error
 
     def _name_in(self, storage: BaseStorage) -> str:
@@ -186,7 +188,7 @@ class Study:
         requested = _without_spaces(json.loads(json.dumps(identity)))
         found = _without_spaces(self._study.user_attrs.get(_IDENTITY, {}))
         wrong = [
-            f"{name}: asked {requested[name]}, found {found[name]}"
+            f"{name}: requested {requested[name]}, found {found[name]}"
             for name in sorted(requested.keys() & found.keys())
             if requested[name] != found[name]
         ]

@@ -11,8 +11,8 @@ from t2t.backends.base import (
     FLOAT32,
     Backend,
     Batch,
+    ComputeCost,
     Devices,
-    ForwardCost,
     policy_of,
 )
 from t2t.backends.cluster import ALONE, Cluster
@@ -106,7 +106,7 @@ class JaxBackend(Backend):
                 "train it with KERAS_BACKEND=tensorflow",
             ) from error
 
-    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ComputeCost:
         """See the base class."""
         return functions.forward_cost(model, batch)
 

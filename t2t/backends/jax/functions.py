@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from t2t.backends.base import Batch, CompiledFunction, ForwardCost
+from t2t.backends.base import Batch, CompiledFunction, ComputeCost
 from t2t.backends.jax.padding import padded_length, padded_rows
 from t2t.data.reading.batching import pad_to
 from t2t.layers.mode import in_mode
@@ -142,7 +142,7 @@ _FREE = frozenset({"reshape", "squeeze", "broadcast_in_dim", "slice", "convert_e
 _LOOPS = frozenset({"while", "scan"})
 
 
-def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
+def forward_cost(model: SequenceModel, batch: Batch) -> ComputeCost:
     """Returns the cost of all logits of a batch."""
     with in_mode(blockwise_attention=False):
         program = _traced(lambda features, seed: model(features, seed=seed), model, batch)
@@ -150,7 +150,7 @@ def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
     for operation, is_in_loop in _operations(program):
         found = _operation_flops(operation)
         flops, loops = flops + (0 if is_in_loop else found), loops or (is_in_loop and found > 0)
-    return ForwardCost(flops, loops)
+    return ComputeCost(flops, loops)
 
 
 def forward_bytes(model: SequenceModel, batch: Batch) -> int:

@@ -14,8 +14,8 @@ from t2t.backends.base import (
     FLOAT32,
     Backend,
     Batch,
+    ComputeCost,
     Devices,
-    ForwardCost,
     policy_of,
 )
 from t2t.backends.cluster import ALONE, Cluster
@@ -145,7 +145,7 @@ class TensorFlowBackend(Backend):
                 value="on",
             ) from error
 
-    def forward_cost(self, model: SequenceModel, batch: Batch) -> ForwardCost:
+    def forward_cost(self, model: SequenceModel, batch: Batch) -> ComputeCost:
         """See the base class."""
         return functions.forward_cost(model, batch)
 

@@ -82,11 +82,17 @@ def _across_workers(worker_gpu: int, worker_cpu: int, cluster: Cluster) -> tf.di
     gpus = [] if worker_cpu else tf.config.list_physical_devices("GPU")
     if worker_cpu > 1:
         raise UserError(
-            "of several workers, each has one replica on the processor", option="worker_cpu", value=worker_cpu
+            "of several workers, each has one replica on the processor",
+            "leave it out",
+            option="worker_cpu",
+            value=worker_cpu,
         )
     if worker_gpu > len(gpus) and not worker_cpu:
         raise UserError(
-            f"{cluster.describe(cluster.index)} has {len(gpus)} GPUs", option="worker_gpu", value=worker_gpu
+            f"{cluster.describe(cluster.index)} has {len(gpus)} GPUs",
+            "ask for that many at most",
+            option="worker_gpu",
+            value=worker_gpu,
         )
     try:
         tf.config.set_visible_devices(gpus[: worker_gpu or len(gpus)], "GPU")

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t.backends.base import Batch, CompiledFunction, ForwardCost
+from t2t.backends.base import Batch, CompiledFunction, ComputeCost
 from t2t.errors import UserError
 from t2t.layers.mode import in_mode
 from t2t.models.adapted import AdaptedModel
@@ -116,7 +116,7 @@ class ReplicaFunction:
         self._xla = xla
         if captured := self.traced.captured_inputs:
             raise UserError(
-                f"training reads {len(captured)} tensors or variables besides the model's, which other replicas would "
+                f"training reads {len(captured)} tensors or variables that are not the model's, which replicas would "
                 "share",
                 "make each a weight of a layer with add_weight, or compute it in call",
             )
@@ -170,12 +170,12 @@ _FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshap
 """Operations whose outputs are not counted as memory."""
 
 
-def forward_cost(model: SequenceModel, batch: Batch) -> ForwardCost:
+def forward_cost(model: SequenceModel, batch: Batch) -> ComputeCost:
     """Returns the cost of all logits of a batch: the products of the training loss, none of them in a loop."""
     with in_mode(blockwise_attention=False):
         graph = _graph(lambda features, seed: model(features, seed=seed), batch)
     in_loops = (node.op for body in graph.as_graph_def().library.function for node in body.node_def)
-    return ForwardCost(
+    return ComputeCost(
         sum(_operation_flops(op) for op in graph.get_operations()),
         any(op in (*_PRODUCTS, *_CONVOLUTIONS) for op in in_loops),
     )

@@ -76,7 +76,10 @@ class AdaptedImage2Class(_FromFiles, Image2Class):
         number = int(sample["image/class/label"][0])
         encoder = self.encoders[TARGETS]
         if not 0 <= number < encoder.vocab_size:
-            raise UserError(f"problem {self.name}: a sample has the label {number} of {encoder.vocab_size} classes")
+            raise UserError(
+                f"problem {self.name}: a sample has the label {number} of {encoder.vocab_size} classes",
+                "correct its generator or num_classes",
+            )
         return {INPUTS: self.image_of(sample), TARGETS: encoder.piece(number)}
 
 

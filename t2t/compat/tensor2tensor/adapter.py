@@ -162,7 +162,10 @@ class AdaptedText2Labels(AdaptedText2Text):
         names = self._class_names(data_dir)
         values = np.ravel(sample.get(TARGETS, sample.get("label")))
         if names and not all(0 <= value < len(names) for value in values):
-            raise UserError(f"problem {self.name}: a sample has the labels {shown(values)} of {len(names)} classes")
+            raise UserError(
+                f"problem {self.name}: a sample has the labels {shown(values)} of {len(names)} classes",
+                "correct its generator or num_classes",
+            )
         texts = [names[int(value)] if names else f"{value:g}" for value in values]
         return {INPUTS: sample[INPUTS], TARGETS: " ".join(texts)}
 
@@ -189,7 +192,10 @@ class AdaptedText2Class(_Adapted, Text2Class):
         number = int(label[0] if isinstance(label, list | tuple) else label)
         names = self._labels(data_dir)
         if not 0 <= number < len(names):
-            raise UserError(f"problem {self.name}: a sample has the label {shown(label)} of {len(names)} classes")
+            raise UserError(
+                f"problem {self.name}: a sample has the label {shown(label)} of {len(names)} classes",
+                "correct its generator or num_classes",
+            )
         return {INPUTS: sample[INPUTS], TARGETS: names[number]}
 
 
@@ -200,7 +206,7 @@ def adapt(theirs: type, name: str) -> type[Problem]:
         UserError: no problem of this project is like it.
     """
     if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
-        raise UserError(f"problem {name!r} is no class derived from tensor2tensor's Problem", "derive it from one")
+        raise UserError(f"problem {name!r} is not a class derived from tensor2tensor's Problem", "derive it from one")
     one = theirs()
     theirs._registered_name = name
     if (arrays := adapted_arrays(one)) is not None:

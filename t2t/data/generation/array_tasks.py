@@ -58,8 +58,8 @@ def parse_task(text: str) -> tuple[int, int]:
     found = _FORM.fullmatch(text)
     if not found:
         raise UserError(
-            "it must be K/N, the number of this task, counted from 0, and how many tasks there are, such as "
-            "--shard=0/100",
+            "it is not K/N, the number of this task, counted from 0, and how many tasks there are",
+            "write such as --shard=0/100",
             option="shard",
             value=text,
         )
@@ -176,7 +176,7 @@ def _check_same(asked: DataIdentity, plan: GenerationPlan, partial: Path) -> Non
     """Refuses shards of another generation: a task with other flags must not remove the shards of all others."""
     if differing := describe_differences(asked, plan.identity):
         raise UserError(
-            f"the shards in {partial} are made otherwise than asked ({differing})",
+            f"the shards in {partial} were made with other settings ({differing})",
             "give the flags, files and version that they are made with, or delete that folder and make them again "
             "with --shard=K/N",
         )

@@ -3,6 +3,7 @@
 Sequence-level knowledge distillation: Kim and Rush 2016, arXiv:1606.07947, section 3.2.
 """
 
+import contextlib
 import dataclasses
 import logging
 import shutil
@@ -80,11 +81,8 @@ def write_distilled(
                 shutil.copyfile(original / name, partial / name)
                 fsync_file(partial / name)
         reader = SplitReader(original, manifest, TRAIN)
-        writer = SplitWriter(partial, TRAIN, reader.features, MOST_EXAMPLES)
-        try:
+        with contextlib.closing(SplitWriter(partial, TRAIN, reader.features, MOST_EXAMPLES)) as writer:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)
-        finally:
-            writer.close()
         new = dataclasses.replace(
             manifest, splits=manifest.splits | {TRAIN: train}, distilled=distillation, written_by=t2t.__version__
         )
@@ -100,7 +98,9 @@ def _write_train(
     for rows in targets:
         indices = np.arange(writer.examples, writer.examples + len(rows))
         columns = {name: FeatureColumn(*reader.read(indices, name)) for name in reader.features}
-        columns[TARGETS] = _replaced(columns[TARGETS], rows, reader)
+        own = np.split(columns[TARGETS].values, np.cumsum(columns[TARGETS].lengths)[:-1])
+        new = [mine if row is None else np.array(row) for mine, row in zip(own, rows, strict=True)]
+        columns[TARGETS] = pack(new, reader.features[TARGETS], TARGETS, reader.problem, "teacher")
         writer.write(columns)
     if writer.examples != len(reader):
         raise RuntimeError(f"{writer.examples} targets for {len(reader)} examples")
@@ -110,10 +110,3 @@ def _write_train(
         for counts in (record.unknown, record.normalized)
     )
     return dataclasses.replace(record, columns=totals, shards=shards, unknown=unknown, normalized=normalized)
-
-
-def _replaced(own: FeatureColumn, rows: list[list[int] | None], reader: SplitReader) -> FeatureColumn:
-    """Returns the targets with those of the rows that are not None."""
-    kept = np.split(own.values, np.cumsum(own.lengths)[:-1])
-    arrays = [mine if row is None else np.array(row) for mine, row in zip(kept, rows, strict=True)]
-    return pack(arrays, reader.features[TARGETS], TARGETS, reader.problem, "teacher")

@@ -116,7 +116,7 @@ def mark_samples(samples: Iterator[SampleRecord], job: GenerationJob, shard: int
         raise UserError(
             f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "
             "duplicates were looked for",
-            "it must depend on its context alone",
+            "it must depend only on its context",
         )
 
 

@@ -155,7 +155,7 @@ def open_plan(
         return plan
     if plan is not None and (finished := _count_finished(plan, partial)):
         log.warning(
-            "%s finished shards are removed, as they are made otherwise than asked: %s", f"{finished:,}",
+            "%s finished shards are removed, as they were made with other settings: %s", f"{finished:,}",
             describe_differences(identity, plan.identity),
         )  # fmt: skip
     problem.sample_filters()  # checks these options before anything is read

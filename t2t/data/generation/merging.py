@@ -22,7 +22,6 @@ from t2t.data.generation.tally import (
     check_fit,
     report_normalized,
     report_odd,
-    unknown_shares,
 )
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, SplitPart, SplitRecord, write_manifest
 from t2t.data.npy_files import MappedFiles, NpyFile, NpyHeader
@@ -212,13 +211,14 @@ def _merge_texts(folder: Path, split: str, results: Sequence[ShardResult], examp
 
 def _report_unknown(split: str, unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> None:
     """Logs the share of unknown ids by feature; warns if there are many."""
-    for name, share in sorted(unknown_shares(unknown, columns, examples).items()):
-        found = f"{split}: {share:.2%} of the ids of {name} ({unknown[name]:,}) stand for unknown words"
+    for name, count in sorted(unknown.items()):
+        share = count / max(columns[name].items - examples, 1)  # the end of sequence of each example does not count
+        found = f"{split}: {share:.2%} of the ids of {name} ({count:,}) stand for unknown words"
         if share < WORTH_A_WARNING:
             log.info("%s", found)
         else:
             log.warning(
-                "%s, which a model can neither tell apart nor write; raise --vocab_size, or choose a --vocab_kind that "
+                "%s, which a model cannot distinguish or write; raise --vocab_size, or choose a --vocab_kind that "
                 "spells every word (sentencepiece, subword, byte)", found,
             )  # fmt: skip
 

@@ -228,7 +228,7 @@ class GenerationJob:
         except UserError as error:
             if self.plan.shards[split] == 1:
                 raise
-            raise UserError(f"split {split!r}, shard {shard} of {self.plan.shards[split]:,}: {error}") from error
+            raise error.at(f"split {split!r}, shard {shard} of {self.plan.shards[split]:,}") from error
 
 
 def read_same_plan(folder: Path, fingerprint: str) -> GenerationPlan:

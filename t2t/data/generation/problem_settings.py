@@ -142,7 +142,7 @@ def check_matches(
         listed = "; ".join(f"{key}: {difference}" for key, difference in wrong.items())
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
         raise UserError(
-            f"{folder} holds data made otherwise than asked ({listed}{hint})",
+            f"{folder} holds data made with other settings than requested ({listed}{hint})",
             "choose another --data_dir, delete that folder, or ask for what it holds",
         )
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from t2t.data.manifest import ColumnTotals
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Problem
@@ -104,24 +103,19 @@ def check_fit(problem: Problem, counts: SampleCounts, when: str = "", cure: str 
         )
 
 
-def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> dict[str, float]:
-    """Returns the share of unknown ids by feature; the end of sequence of each example is not counted."""
-    return {name: count / max(columns[name].items - examples, 1) for name, count in unknown.items()}
-
-
 def report_normalized(split: str, normalized: Mapping[str, int], examples: int) -> None:
     """Warns of each feature whose vocabulary changes texts of a split."""
     for name, count in sorted(normalized.items()):
         log.warning(
             "%s: the vocabulary of %s changes characters of %s of %s texts, such as capitals or ligatures; the model "
-            "reads and writes the changed texts alone; for the original ones, let t2t-datagen learn a vocabulary, or "
+            "reads and writes only the changed texts; for the original ones, let t2t-datagen learn a vocabulary, or "
             "train the SentencePiece model with --normalization_rule_name=identity",
             split, name, f"{count:,}", f"{examples:,}",
         )  # fmt: skip
 
 
 def report_odd(split: str, counts: SampleCounts) -> None:
-    """Warns of a split most of whose texts have TABs or are JSON, or many of whose lines were no UTF-8."""
+    """Warns of a split most of whose texts have TABs or are JSON, or many of whose lines were not UTF-8."""
     cures = {
         WITH_TABS: "a file of columns is read as text: give a file for each column",
         JSON: "JSON is read as text, braces and keys included: write its texts to a file, one a line",
@@ -132,7 +126,7 @@ def report_odd(split: str, counts: SampleCounts) -> None:
     repaired = counts.repaired.get(INVALID_UTF8, 0)
     if repaired > MANY_REPAIRED * counts.read:
         log.warning(
-            "%s: %.1f%% of the samples were no valid UTF-8 (%s lines), and their characters are replaced; find out the "
+            "%s: %.1f%% of the samples were not valid UTF-8 (%s lines), and their characters are replaced; find the "
             "encoding of the file and convert it, e.g. iconv -f ISO-8859-1 -t UTF-8",
             split, 100 * repaired / counts.read, f"{repaired:,}",
         )  # fmt: skip

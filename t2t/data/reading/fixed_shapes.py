@@ -186,7 +186,7 @@ def obstacle_to_fixed_shapes(
     single = [name for name, stored in checked_columns(reader, columns).items() if not reader.is_sequence(stored)]
     if single:
         return (
-            f"{reader.problem} has features that are no sequences ({', '.join(sorted(single))}), of which no row can "
+            f"{reader.problem} has features that are not sequences ({', '.join(sorted(single))}), of which no row can "
             f"be empty"
         )
     unknown = {

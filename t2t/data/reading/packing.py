@@ -92,7 +92,7 @@ def check_packing(reader: SplitReader, columns: Mapping[str, str], length: int, 
     others = [name for name, stored in columns.items() if reader.features[stored].kind != FeatureKind.TOKENS]
     if others:
         raise UserError(
-            f"{reader.problem} has features that are no sequences of ids ({', '.join(sorted(others))})",
+            f"{reader.problem} has features that are not sequences of ids ({', '.join(sorted(others))})",
             "set packed_length=0",
             hparam="packed_length",
             value=length,

@@ -16,16 +16,17 @@ import pickle
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, batch_dtype, pack
+from t2t.data.columns import batch_dtype, pack
 from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
 from t2t.files.processor import available_cores
 from t2t.problems.preprocessors import Example, Preprocessor, TokenMasking
+from t2t.registry.overrides import PluginError, described, is_of_plugin
 from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
@@ -33,11 +34,11 @@ log = logging.getLogger("t2t")
 LEAST_EXAMPLES = 4096
 """Fewer examples are preprocessed where they are needed: starting a process would take longer."""
 
-MOST_PROCESSES = 8
+MOST_PROCESSES = 16
 """Processes that are started by default."""
 
-Columns = dict[str, tuple[np.ndarray, np.ndarray]]
-"""By feature, concatenated values and lengths, (N,)."""
+Columns = dict[str, tuple[np.ndarray, np.ndarray | None]]
+"""By feature, concatenated values and lengths, (N,); no lengths where each example has one value, as images have."""
 
 Step = tuple[int, Preprocessor]
 """A preprocessor, with its position in the problem's list in front."""
@@ -123,7 +124,7 @@ class PreprocessingPool:
         return [example for part in parts for example in split_columns(part)]
 
     def _give_up(self, error: Exception) -> None:
-        log.warning("a process that preprocesses examples has ended (%r); one thread goes on alone", error)
+        log.warning("a process that preprocesses examples has ended (%r); one thread continues without it", error)
         self._begun, self._count = None, 0
         _end(self._children)
 
@@ -154,6 +155,7 @@ class PreprocessedReader(SplitReader):
         self._resized = _features_of(self._resizing)
         self._kept: dict[int, Example] = {}
         """By example, the features whose lengths may have changed."""
+        self._unchecked = {position for position, one in steps if is_of_plugin(type(one))}
         for name in _features_of(steps):
             if name not in self.features:
                 raise UserError(
@@ -182,11 +184,11 @@ class PreprocessedReader(SplitReader):
             return self._stored.read(indices, feature)
         indices = np.asarray(indices)
         lengths = self.lengths(feature, indices)
-        examples = zip(indices.tolist(), self._rows(indices, names - self._resized), strict=True)
+        stored = split_columns(self._columns(indices, names - self._resized)) or [{} for _ in indices]
         changed = []
-        for number, example in examples:
+        for number, example in zip(indices.tolist(), stored, strict=True):
             kept = {name: self._kept[number][name] for name in names & self._resized}
-            changed.append(_changed(example | kept, number, steps, self._key)[feature])
+            changed.append(self._changed(example | kept, number, steps)[feature])
         column = pack(changed, self.features[feature], feature, self.problem, "preprocessors")
         if not np.array_equal(column.lengths, lengths):
             raise UserError(
@@ -207,35 +209,38 @@ class PreprocessedReader(SplitReader):
     def prepare(self, indices: np.ndarray) -> None:
         """Has the pool preprocess examples whose lengths will be requested next, without waiting."""
         if self._pool is not None and len(indices) >= self._pool.least_examples:
-            self._pool.begin(self._key, indices, self._columns_to_resize)
+            self._pool.begin(self._key, indices, self._columns)
 
     def _resized_rows(self, indices: np.ndarray) -> Sequence[Example]:
         """Returns the features of examples whose lengths may change, preprocessed."""
         if self._pool is not None and len(indices) >= self._pool.least_examples:
-            found = self._pool.finish(self._key, indices, self._columns_to_resize)
+            found = self._pool.finish(self._key, indices, self._columns)
             if found is not None:
                 return found
-        rows = self._rows(indices, self._resized)
-        return _change_all(self._resizing, self._key, indices.tolist(), rows)
+        rows = zip(indices.tolist(), split_columns(self._columns(indices)), strict=True)
+        return [self._changed(one, number, self._resizing) for number, one in rows]
 
-    def _columns_to_resize(self, indices: np.ndarray) -> Columns:
-        columns = {name: self._stored.read(indices, name) for name in self._resized}
-        return {
-            name: (values.astype(batch_dtype(self.features[name]), copy=False), lengths)
-            for name, (values, lengths) in columns.items()
-        }
+    def _changed(self, example: Example, number: int, steps: Sequence[Step]) -> Example:
+        """Does the same as the function; checks each preprocessor of a plug-in on the first example."""
+        for step in [one for one in steps if one[0] in self._unchecked]:
+            self._unchecked.discard(step[0])
+            before = {name: array.copy() for name, array in example.items()}
+            first, second = (_changed(example, number, [step], self._key) for _ in range(2))
+            own = described(type(step[1]))
+            if not _is_same(example, before):
+                raise PluginError(f"{own}: it changes the arrays that it is given", "return changed copies")
+            if not _is_same(first, second):
+                raise PluginError(f"{own}: it changes an example in two ways", "draw only from the generator rng")
+        return _changed(example, number, steps, self._key)
 
-    def _rows(self, indices: np.ndarray, features: set[str]) -> list[Example]:
-        """Returns examples as they are stored."""
-        examples: list[Example] = [{} for _ in indices]
-        for name in features:
-            spec = self.features[name]
+    def _columns(self, indices: np.ndarray, features: Collection[str] | None = None) -> Columns:
+        """Returns examples as they are stored; by default their features whose lengths may change."""
+        columns: Columns = {}
+        for name in self._resized if features is None else features:
             values, lengths = self._stored.read(indices, name)
-            values = values.astype(batch_dtype(spec), copy=False)
-            rows = np.split(values, np.cumsum(lengths)[:-1]) if spec.kind in SEQUENCES else values
-            for example, row in zip(examples, rows, strict=True):
-                example[name] = row
-        return examples
+            values = values.astype(batch_dtype(self.features[name]), copy=False)
+            columns[name] = values, lengths if self.is_sequence(name) else None
+        return columns
 
 
 def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed: int, epoch: int) -> None:
@@ -278,6 +283,10 @@ def pool_of(
     return PreprocessingPool(steps, found) if found else None
 
 
+def _is_same(one: Example, other: Example) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
 def _change_all(steps: Sequence[Step], key: Key, numbers: Sequence[int], examples: Sequence[Example]) -> list[Example]:
     """Applies some preprocessors to examples; `key` has the seed and the epoch."""
     return [_changed(one, number, steps, key) for number, one in zip(numbers, examples, strict=True)]
@@ -302,7 +311,10 @@ def _features_of(steps: Sequence[Step]) -> set[str]:
 
 def split_columns(columns: Columns) -> list[Example]:
     """Returns examples, each with its own arrays."""
-    rows = {name: np.split(values, np.cumsum(lengths)[:-1]) for name, (values, lengths) in columns.items()}
+    rows = {
+        name: values if lengths is None else np.split(values, np.cumsum(lengths)[:-1])
+        for name, (values, lengths) in columns.items()
+    }
     return [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
 
 

@@ -92,7 +92,10 @@ class SplitReader:
     def texts(self, feature: str, limit: int | None = None) -> list[str] | None:
         """Returns the raw text of the first `limit` examples, or of all; None if none is stored: the ids say it all."""
         file = self._record.texts.get(feature)
-        return read_texts(self.folder / file.name, limit) if file else None
+        if file is None:
+            return None
+        with (self.folder / file.name).open(encoding="utf-8", newline="\n") as lines:
+            return [json.loads(line) for line in islice(lines, limit)]
 
     def verify(self) -> None:
         """Compares every file with its checksum, once; see `verify_files`.
@@ -158,12 +161,6 @@ class SplitReader:
         if size != record.bytes:
             raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}", f"{REMEDY}")
         return path
-
-
-def read_texts(path: Path, limit: int | None = None) -> list[str]:
-    """Returns the first `limit` texts of a file that `TextsWriter` wrote, or all."""
-    with Path(path).open(encoding="utf-8", newline="\n") as file:
-        return [json.loads(line) for line in islice(file, limit)]
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -273,7 +270,7 @@ class SequenceLengths:
 
     Args:
         reader: of the split.
-        columns: feature name to stored feature name; those that are no sequences are left out.
+        columns: feature name to stored feature name; those that are not sequences are left out.
         max_length: limit on sequences of other kinds than audio; None for none.
         resized: stored features that preprocessors give any length up to `max_length`.
     """

@@ -215,7 +215,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             asked = f"hparam curriculum_length={self._curriculum.first} allows so far ({limit}); set it higher, or to 0"
         return UserError(
             f"preprocessors of {self._reader.problem}: after them all {len(self._reader):,} {self._reader.split} "
-            f"examples are longer than {asked}"
+            f"examples are longer than {asked}",
+            "raise max_length, or have them lengthen texts less",
         )
 
     def _next_window(self) -> None:

@@ -77,8 +77,7 @@ class Store:
     def find(self, address: str) -> dict[str, Entry]:
         """Returns the entries of all objects below an address, by their names relative to it."""
 
-        def find() -> dict[str, Entry]:
-            system, path = self._open(address)
+        def find(system: Any, path: str) -> dict[str, Entry]:
             prefix = path.rstrip("/") + "/"
             found = system.find(path, detail=True)
             return {name.removeprefix(prefix): _entry(one) for name, one in found.items() if name.startswith(prefix)}
@@ -102,12 +101,8 @@ class Store:
 
     def read(self, address: str) -> bytes | None:
         """Returns the content of a small object, None if it does not exist."""
-
-        def read() -> Any:
-            system, path = self._open(address)
-            return system.cat_file(path)
-
-        return self._retried(address, read)
+        content: bytes | None = self._retried(address, lambda system, path: system.cat_file(path))
+        return content
 
     def write(self, address: str, content: bytes) -> None:
         """Makes or replaces a small object."""
@@ -117,8 +112,7 @@ class Store:
             self._put(file.name, address)
 
     def _info(self, address: str) -> Entry | None:
-        def info() -> Entry | None:
-            system, path = self._open(address)
+        def info(system: Any, path: str) -> Entry | None:
             found = system.info(path)
             return _entry(found) if found.get("type") == "file" else None
 
@@ -128,8 +122,7 @@ class Store:
         target = Path(file)
         temporary = target.with_name(f".tmp-{target.name}.{os.getpid()}")
 
-        def get() -> Entry:
-            system, path = self._open(address)
+        def get(system: Any, path: str) -> Entry:
             entry = _entry(system.info(path))
             system.get_file(path, str(temporary), callback=_callback(self._alive))
             if (size := temporary.stat().st_size) != entry["size"]:
@@ -148,8 +141,7 @@ class Store:
             temporary.unlink(missing_ok=True)
 
     def _put(self, file: str, address: str) -> Entry:
-        def put() -> Entry:
-            system, path = self._open(address)
+        def put(system: Any, path: str) -> Entry:
             with _local_failures():
                 size = os.stat(file).st_size
             system.put_file(file, path, callback=_callback(self._alive))
@@ -164,11 +156,7 @@ class Store:
         return entry
 
     def _remove(self, address: str) -> None:
-        def remove() -> None:
-            system, path = self._open(address)
-            system.rm_file(path)
-
-        self._retried(address, remove)
+        self._retried(address, lambda system, path: system.rm_file(path))
 
     def _open(self, address: str) -> tuple[Any, str]:
         """Returns the file system of an address, and the path in it."""
@@ -179,8 +167,8 @@ class Store:
         system.invalidate_cache()
         return system, system._strip_protocol(address)
 
-    def _retried(self, address: str, call: Callable[[], R]) -> R | None:
-        """Returns the result of a call, with retries; None if the object does not exist.
+    def _retried(self, address: str, call: Callable[[Any, str], R]) -> R | None:
+        """Returns the result of a call with the file system and the path in it, retried; None if there is no object.
 
         Raises:
             StoreError: it failed permanently, or too often.
@@ -188,7 +176,7 @@ class Store:
         started = time.monotonic()
         for wait in (*self._waits_s, None):
             try:
-                return call()
+                return call(*self._open(address))
             except FileNotFoundError:
                 return None
             except StoreError:

@@ -110,7 +110,7 @@ def _read_config(folder: ModelFolder, attributes: Attributes) -> Mapping[str, An
         start = "<s>" if attributes.get("with_target_bos", 1) else "</s>"
         given = {**flags, "decoder_start_token": start}
     if unknown := [f"{name}={value!r}" for name, value in given.items() if name not in _CONFIG and value is not None]:
-        raise UserError(f"{folder.path / 'config.json'} has {', '.join(unknown)}, which is not known here")
+        raise UserError(f"{folder.path / 'config.json'} has {', '.join(unknown)}", "such models cannot be imported")
     return _CONFIG | given
 
 
@@ -157,7 +157,7 @@ def read_vocabularies(
         )
     if not starts_with_zeros and start not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: its decoder begins with {start!r}, which is none of its {len(tokens[TARGETS])} target tokens",
+            f"{where}: its decoder begins with {start!r}, which is not one of its {len(tokens[TARGETS])} target tokens",
             "get it again",
         )
     adds_end = bool(config["add_source_eos"])
@@ -170,8 +170,10 @@ def read_vocabularies(
     if starts_with_word:
         hparams["target_start_id"] = EOS_ID if start == eos else UNK_ID
     if own := _own_encoders(folder, tokens):
-        # They are in our order already: padding, end of sequence, unknown.
-        source, target = (ForeignVocabulary.of(own, *own[:3], where=where) for own in (tokens[INPUTS], tokens[TARGETS]))
+        source, target = (  # in our order already
+            ForeignVocabulary.of(one, one[PAD_ID], one[EOS_ID], one[UNK_ID], where)
+            for one in (tokens[INPUTS], tokens[TARGETS])
+        )
         source = target if tokens[INPUTS] == tokens[TARGETS] else source
         if not starts_with_zeros and (number := tokens[TARGETS].index(start)) != PAD_ID:
             hparams |= {"target_start": "id", "target_start_id": number}
@@ -185,7 +187,7 @@ def read_vocabularies(
     source, target = ForeignVocabulary.pair(both, their_pads, eos, unknown, where)
     if eos not in tokens[TARGETS]:
         raise UserError(
-            f"{where}: {eos!r}, which ends outputs, is none of its {target.size} target tokens", "get it again"
+            f"{where}: {eos!r}, which ends outputs, is not one of its {target.size} target tokens", "get it again"
         )
     encoders, notes, warnings = encoders_of(source, target, models)
     if not adds_end and hparams["input_end"]:
@@ -215,7 +217,7 @@ def _read_tokens(folder: ModelFolder) -> dict[str, list[str]]:
     both = {INPUTS: _read_list(folder, "source"), TARGETS: _read_list(folder, "target")}
     if not all(both.values()):
         raise UserError(
-            "no shared_vocabulary.json there, nor source_vocabulary.json and target_vocabulary.json",
+            "neither shared_vocabulary.json nor source_vocabulary.json and target_vocabulary.json exist there",
             "copy all files of the model",
             option="model_dir",
             value=folder.path,

@@ -135,7 +135,10 @@ def _vocabulary(folder: ModelFolder, name: str, setting: str, start: int) -> _Vo
         )
     wrong = [f"{what} is {number}" for what, number in (("pad", pad), ("eos", eos)) if not 0 <= number < size]
     if wrong or "<unk>" not in pieces:
-        raise UserError(f"{folder.path}: of {size} ids, {', '.join(wrong) or '<unk>, for what is unknown, is none'}")
+        raise UserError(
+            f"{folder.path}: of {size} ids, {', '.join(wrong) or 'there is no <unk>, for unknown words'}",
+            "get it again",
+        )
     order = our_order(size if start == pad else size - 1, pad, eos, pieces.index("<unk>"))
     return _Vocabulary(order, in_our_order(pieces, order))
 

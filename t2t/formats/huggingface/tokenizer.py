@@ -106,7 +106,7 @@ def tokenizer_complaints(encoders: Mapping[str, TextEncoder]) -> list[str]:
     if len({one.ids_fingerprint for one in found}) > 1:
         return ["inputs and targets have ids of their own"]
     if _is_t5(encoders) and _t5_pieces(found[0]) is None:
-        return ["its vocabulary has sentinels and is none of T5's"]
+        return ["its vocabulary has sentinels and is not T5's"]
     return []
 
 

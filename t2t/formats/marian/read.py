@@ -77,7 +77,7 @@ def read(request: ImportRequest) -> ForeignRun:
     hparams = _hparams(files)
     tensors = Tensors({n: a for n, a in files.archive.items() if n != SETTINGS}, str(files.path / files.model))
     if rounded := [name for name, array in files.archive.items() if name != SETTINGS and array.dtype.kind != "f"]:
-        raise UserError(f"{files.path / files.model}: {rounded[0]} is no float", "give the model before quantization")
+        raise UserError(f"{files.path / files.model}: {rounded[0]} is not a float", "give the unquantized model")
     names = table_names(hparams.shared_embedding)
     sizes = [len(tensors.take(names[which])) for which in ("source_embedding", "target_embedding")]
     files_of = files.vocabularies()
@@ -86,7 +86,10 @@ def read(request: ImportRequest) -> ForeignRun:
         for name, side, rows in zip(files_of, ("source", "target"), sizes, strict=True)
     )
     if hparams.shared_embedding and source.encoder.ids_fingerprint != target.encoder.ids_fingerprint:
-        raise UserError(f"{files.path}: {' and '.join(files_of)} differ, and the model has one table for both")
+        raise UserError(
+            f"{files.path}: {' and '.join(files_of)} differ, and the model has one table for both",
+            "give the files of one model",
+        )
     weights = _weights(tensors, hparams, source, target, _is_tied(files))
     tensors.drop("decoder_c_tt", "not used by Transformers")
     layer = str(files.settings.get("transformer-guided-alignment-layer"))  # its first head has the alignments

@@ -156,16 +156,16 @@ def _parts(path: Path, content: bytes) -> dict[str, dict[str, Any]]:
         )
     tensors = {**state["model"], **state["generator"]}
     if wrong := [name for name, value in tensors.items() if not isinstance(value, np.ndarray)]:
-        raise UserError(f"{path}: {wrong[0]} is no tensor", "get it again")
+        raise UserError(f"{path}: {wrong[0]} is not a tensor", "get it again")
     return state
 
 
 def _tokens(vocab: Mapping[str, Any], path: Path) -> dict[str, list[str]]:
     for side in ("src", "tgt"):
         if not isinstance(vocab.get(side), list) or not all(isinstance(token, str) for token in vocab[side]):
-            raise UserError(f"{path}: its vocabulary of {side} is no list of tokens", "save it by OpenNMT-py 3")
+            raise UserError(f"{path}: its vocabulary of {side} is not a list of tokens", "save it by OpenNMT-py 3")
     if vocab.get("src_feats"):
-        raise UserError(f"{path}: its inputs have features besides words (src_feats)", "it cannot be imported")
+        raise UserError(f"{path}: its inputs have features other than words (src_feats)", "it cannot be imported")
     return {side: vocab[side] for side in ("src", "tgt")}
 
 
@@ -231,7 +231,7 @@ def read_folder(folder: ModelFolder) -> ForeignModel:
     tokens = {side: vocab.get(side) for side in ("src", "tgt")}
     for side, found in tokens.items():
         if not isinstance(found, list) or not all(isinstance(token, str) for token in found):
-            raise UserError(f"{folder.path / 'vocab.json'}: its {side} is no list of tokens", "get it again")
+            raise UserError(f"{folder.path / 'vocab.json'}: its {side} is not a list of tokens", "get it again")
     special = vocab.get("specials") if isinstance(vocab.get("specials"), dict) else {}
     activation = _EOLE_ACTIVATIONS[values["mlp_activation_fn"][0]]
     return ForeignModel(

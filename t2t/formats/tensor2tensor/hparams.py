@@ -88,7 +88,7 @@ def translate(
         hparams = transformer_base().replace(**{**changes, **training})
         hparams.replace().freeze()
     except UserError as error:
-        raise UserError(f"{what}: {error}") from error
+        raise error.at(what) from error
     return hparams, tuple(warnings)
 
 
@@ -197,7 +197,7 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON ({one_line(error)})", "restore it from a copy") from error
+        raise UserError(f"{path} is not JSON ({one_line(error)})", "restore it from a copy") from error
     if not isinstance(values, dict):
         raise UserError(f"{path} holds {type(values).__name__}, not names with values", "restore it from a copy")
     return values

@@ -70,9 +70,11 @@ class SideLines:
     def _next(self) -> str:
         line = next(self._following, None)
         if line is None:
-            raise UserError(f"{self._name}: it ends after line {self._read:,}, before the input")
+            raise UserError(
+                f"{self._name}: it ends after line {self._read:,}, before the input", "give one line for each"
+            )
         if self._damage:
-            damage = "NUL" if NUL_REMOVED in self._damage else "bytes that are no UTF-8"
+            damage = "NUL" if NUL_REMOVED in self._damage else "bytes that are not UTF-8"
             raise UserError(f"{self.name_of(self._read)}: it contains {damage}", "correct the file")
         self._read += 1
         return line
@@ -178,7 +180,7 @@ def _errors_named(*names: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{', '.join(names)}: {error}") from None
+        raise error.at(", ".join(names)) from None
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

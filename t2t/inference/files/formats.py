@@ -130,7 +130,7 @@ class OutputFiles:
         self._feature = feature_of(problem, TARGETS)
         if not self._feature.output_suffix:
             raise UserError(
-                f"outputs of {problem.name} are text alone",
+                f"outputs of {problem.name} are only text",
                 f"use one of {', '.join(FORMATS)}",
                 option="output_format",
                 value=FILES,

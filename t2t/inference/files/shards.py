@@ -95,7 +95,7 @@ def check_sharded(source: str, target: str) -> None:
         raise UserError(f"{read}: shards are of a file, and this can be read only once", "save it as a file")
     check_output(target)
     if is_stream(target):
-        raise UserError(f"{target}: parts go next to the output, which is no file", "name one")
+        raise UserError(f"{target}: parts go next to the output, which is not a file", "name one")
 
 
 def source_index(source: str, target: str) -> LineIndex:

@@ -54,7 +54,7 @@ class FileJob:
 def check_job(job: FileJob) -> None:
     """Raises UserError for an invalid job, or one that would overwrite its own input."""
     if not job.target:
-        raise UserError(f"reading {job.source}: no file to write to was named")
+        raise UserError(f"reading {job.source}: no file to write to was named", "name one")
     if os.path.isfile(job.target) and os.path.exists(job.source) and os.path.samefile(job.source, job.target):
         raise UserError(f"cannot write {job.target}: it is the file that is read", "write elsewhere")
     if job.window < 1:

@@ -156,7 +156,7 @@ class _Parser:
 
     def _group(self) -> Node:
         if self._take("?") and not self._take(":"):
-            raise self._error("of groups with (? there is (?:...) alone")
+            raise self._error("of groups with (? only (?:...) is known")
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(f"more than {_DEEPEST} brackets in one another")

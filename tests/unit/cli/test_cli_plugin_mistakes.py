@@ -5,10 +5,11 @@ A row has the command that meets the mistake, the source of the plug-in, and wha
 
 import pytest
 
-from t2t.cli import bleu, datagen, trainer, tune
+from t2t.cli import bleu, datagen, decoder, exporter, importer, trainer, tune
 from t2t.data.manifest import read_manifest
 from t2t.registry import REGISTRIES
 from tests.in_process import call, refuses
+from tests.readme import ROOT
 from tests.registrations import forgotten
 
 IMPORTS = """
@@ -16,12 +17,19 @@ import dataclasses
 from dataclasses import dataclass
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t import (
-    EncoderDecoder, HParams, Problem, Score, SequenceModel, Text2Class, Text2Text, param, register_hparams,
-    register_metric, register_modality, register_model, register_problem, register_ranged_hparams,
+    EncoderDecoder, HParams, Problem, Score, SequenceModel, Text2Class, Text2Text, TextPreprocessor, param,
+    register_exporter, register_feature, register_filter, register_hparams, register_importer, register_metric,
+    register_modality, register_model, register_objective, register_optimizer, register_preprocessor,
+    register_problem, register_ranged_hparams, register_schedule, register_search_method, register_vocabulary,
 )
+from t2t.features import Text, Vector
+from t2t.formats.exporter import Export, needs
+from t2t.formats.importer import ForeignRun, reads
+from t2t.formats.parity import Parity
 from t2t.hparams.field import UsedWhen
 from t2t.hparams.transformer import TransformerHParams, transformer_tiny
 from t2t.layers.attention import MultiHeadAttention
@@ -31,8 +39,11 @@ from t2t.layers.positions import SinusoidalPositions
 from t2t.problems.options import ProblemOptions
 from t2t.problems.preprocessors import RandomCrop
 from t2t.problems.text_problems import TextOptions
+from t2t.search.methods import Sample
 from t2t.specs.features import FeatureKind
 from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import TextEncoder
+from t2t.training.objectives import BatchLoss, TrainingObjective
 """
 
 SAMPLES = """
@@ -125,13 +136,17 @@ class Mine(EncoderDecoder):
 """
 
 
-def model(*changes):
-    """Returns a plug-in with a model, `mine`, in which texts are replaced: old, new, old, new, ..."""
-    source = MODEL
+def changed(source, *changes):
+    """Returns a text in which texts are replaced: old, new, old, new, ..."""
     for old, new in zip(changes[::2], changes[1::2], strict=True):
         assert source.count(old) == 1, old
         source = source.replace(old, new)
     return source
+
+
+def model(*changes):
+    """Returns a plug-in with a model, `mine`, in which texts are replaced."""
+    return changed(MODEL, *changes)
 
 
 def more(method):
@@ -139,12 +154,123 @@ def more(method):
     return MODEL + "\n" + "".join(f"    {line}\n" for line in method.splitlines())
 
 
+def function(kind, parameters, body):
+    """Returns a plug-in that registers a function, `mine`."""
+    return f"{IMPORTS}\n@register_{kind}\ndef mine({parameters}):\n    {body}\n"
+
+
+def derived(kind, base, body, before=""):
+    """Returns a plug-in that registers a class, `mine`."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{IMPORTS}\n@register_{kind}\n{before}class Mine({base}):\n{lines}"
+
+
+def optimizer(body):
+    return function("optimizer", "hparams, **common", body)
+
+
+def rule(build="super().build(variables)", step="self.assign_sub(variable, learning_rate * gradient)"):
+    """Returns a plug-in with an optimizer."""
+    return derived(
+        "optimizer",
+        "keras.optimizers.Optimizer",
+        f"""def __init__(self, hparams, **common):
+    super().__init__(**common)
+def build(self, variables):
+    {build}
+def update_step(self, gradient, variable, learning_rate):
+    {step}""",
+    )
+
+
+def loss(*returned):
+    """Returns a plug-in with an objective that returns something else than a loss."""
+    return derived(
+        "objective",
+        "TrainingObjective",
+        f"""def loss(self, model, features, seed):
+    total, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
+    {returned[0]}""",
+    )
+
+
+VOCABULARY = f"""{IMPORTS}
+@register_vocabulary
+class Mine(TextEncoder):
+    kind, file_suffix = "mine", ".mine"
+
+    def __init__(self, words):
+        self.words = list(words)
+
+    @property
+    def vocab_size(self):
+        return len(self.words)
+
+    def encode(self, text):
+        return [self.words.index(word) for word in text.split()]
+
+    def decode_ids(self, ids):
+        return " ".join(self.words[one] for one in ids)
+
+    def piece(self, token_id):
+        return self.words[token_id]
+
+    def to_bytes(self):
+        return ",".join(self.words).encode()
+
+    @classmethod
+    def from_bytes(cls, content):
+        return cls(content.decode().split(","))
+
+    @classmethod
+    def build(cls, lines, size):
+        return cls(["<pad>", "</s>", *sorted({{word for line in lines for word in line.split()}})])
+"""
+FEATURE = f"""{IMPORTS}
+@register_feature
+@dataclass(frozen=True)
+class Own(Vector):
+    channels: int = 3
+
+    def fault(self, value, name, encoder=None):
+        return ""
+
+    def encode(self, values, encoder=None):
+        return [np.ones((1, 3), np.float32) for value in values]
+
+
+@register_problem
+class Mine(Problem):
+    features = {{"inputs": "own", "targets": Text(words=("b", "a"))}}
+{SAMPLES}"""
+EXPORTER = f"""{IMPORTS}
+@register_exporter("mine")
+class Mine(Export):
+    def write(self, folder):
+        (folder / "file").write_text("a")
+
+    def verify(self, folder, trial):
+        return {{"weights": Parity(1, 1, 0.0)}}
+
+    def usage(self):
+        return "Read it."
+"""
+IMPORTER = f"""{IMPORTS}
+@register_importer("mine")
+@reads("a folder")
+def mine(request):
+    problem = request.problem.with_encoders({{"inputs": ByteEncoder(), "targets": ByteEncoder()}})
+    hparams = transformer_tiny().replace(hidden_size=8, num_heads=2, num_hidden_layers=1, filter_size=8)
+    return ForeignRun(problem=problem, hparams=hparams, weights={{}}, tensors=0, origin="theirs", settings="its own")
+"""
+COLOURS = "[np.ones((1, 3), np.float32) for value in values]"
+TEXTS = "def change(self, text, rng):\n    "
 RETURNED = "return ops.reshape(self.mix(x_BTD + encoded[:, None]), ops.shape(x))"
 SUPER = "        super().__init__(hparams, spec, dtype, **kwargs)\n"
 MISTAKES = {
     # Problems
     "a method misspelt": (
-        "data", sampling("generate_samples", "generate_sample"), "Mine __init__.py:25) generate_samples;",
+        "data", sampling("generate_samples", "generate_sample"), "Mine __init__.py:35) generate_samples;",
     ),
     "a method without a parameter": ("data", sampling("split, source", "split"), "Mine generate_samples(split,"),
     "a method of Tensor2Tensor": ("data", sampling("split, source", "data_dir, tmp_dir, split"), "Mine context)"),
@@ -152,7 +278,7 @@ MISTAKES = {
     "tuples": ("data", sampling('{"inputs": "a b", "targets": "b a"}', '"a", "b"'), "mine: 1 'dev' tuple;"),
     "a feature misspelt": ("data", sampling('"targets"', '"target"'), "mine: 1 'targets';"),
     "bytes": ("data", sampling('"a b"', 'b"a b"'), "mine: 'inputs' bytes"),
-    "an exception": ("data", sampling("range(20)", "range(1 / 0)"), "__init__.py:30, generate_samples: division"),
+    "an exception": ("data", sampling("range(20)", "range(1 / 0)"), "__init__.py:40, generate_samples: division"),
     "a file that is not there": ("data", sampling("range(20)", "open('/gone/x')"), "FileNotFoundError: '/gone/x'"),
     "an option that is not declared": ("data", sampling("20", "self.options.digits"), "'digits'"),
     "metrics in one text": ("data", problem("metrics = 'bleu'"), "Mine metrics 'bleu'; tuple"),
@@ -204,7 +330,7 @@ MISTAKES = {
     ),
     # Hparams
     "no return": ("set", hparams("transformer_tiny()"), "'mine' NoneType;"),
-    "a set with a parameter": ("set", hparams("return transformer_tiny()", parameters="x"), "'mine' 'x';"),
+    "a set with a parameter": ("set", hparams("return transformer_tiny()", parameters="x"), "mine() 'x';"),
     "a field misspelt": (
         "set", hparams("return transformer_tiny().replace(hiden_size=8)"), "'hiden_size' hidden_size,",
     ),
@@ -212,7 +338,7 @@ MISTAKES = {
         "set", hparams("return transformer_tiny().replace(hidden_size='8')"), "hidden_size='8':",
     ),
     "an object for a set": ("set", f"{IMPORTS}\nregister_hparams('mine')(transformer_tiny())\n", "'mine' function"),
-    "a set that fails": ("set", hparams("return transformer_tiny().x.y"), "mine __init__.py:27, 'x';"),
+    "a set that fails": ("set", hparams("return transformer_tiny().x.y"), "mine __init__.py:37, 'x';"),
     "a family without @dataclass": (
         "set", family("rate: float = param(0.5, 'r.')", decorator=""), "Own rate @dataclasses",
     ),
@@ -229,17 +355,17 @@ MISTAKES = {
         "set", family("def complaints(self):\n        return 'bad'"), "complaints 'bad'; list[str]",
     ),
     # Ranges
-    "a range without a parameter": ("range", ranges("pass", parameters=""), "'mine' one"),
+    "a range without a parameter": ("range", ranges("pass", parameters=""), "mine(rhp)"),
     "a range of an unknown hparam": ("range", ranges("rhp.set_float('learning_rat', 0.1, 1.0)"), "'learning_rat' rate"),
     "an unknown method of ranges": (
-        "range", ranges("rhp.set_double('learning_rate', 0.1, 1.0)"), "mine __init__.py:27, 'set_double';",
+        "range", ranges("rhp.set_double('learning_rate', 0.1, 1.0)"), "mine __init__.py:37, 'set_double';",
     ),
     "categories in one text": ("range", ranges("rhp.set_categorical('optimizer', 'adam')"), "optimizer: 'adam'"),
     # Metrics
     "a float": ("metric", metric("0.5"), "mine float; t2t.Score:"),
     "a score of a text": ("metric", metric("Score('mine', 'good')"), "mine str; t2t.Score:"),
-    "one parameter": ("metric", metric("Score('mine', 0.5)", "hypotheses"), "mine 1 2"),
-    "a metric that fails": ("metric", metric("Score('mine', 1 / 0)"), "mine __init__.py:27, ZeroDivisionError:"),
+    "one parameter": ("metric", metric("Score('mine', 0.5)", "hypotheses"), "mine(hypotheses, references)"),
+    "a metric that fails": ("metric", metric("Score('mine', 1 / 0)"), "mine __init__.py:37, ZeroDivisionError:"),
     "a name with a space": ("metric", metric("0").replace("metric\ndef", "metric('My metric')\ndef"), "'My metric'"),
     # Modalities
     "a function for a modality": ("modality", f"{IMPORTS}\n@register_modality\ndef mine():\n    pass\n", "'mine' Top"),
@@ -258,7 +384,7 @@ MISTAKES = {
     ),
     "a layer that is not built": ("model", model("        self.mix.build(shape)\n", ""), "Mine: mix/kernel,"),
     "no span=CAUSAL": ("model", model("span=CAUSAL, ", "is_cached=True, "), "Mine span=CAUSAL"),
-    "no super().__init__ of a model": ("model", model(SUPER, ""), "Mine __init__.py:44, __init__:"),
+    "no super().__init__ of a model": ("model", model(SUPER, ""), "Mine __init__.py:54, __init__:"),
     "a constructor without dtype": (
         "model", model('hparams, spec, dtype="float32", **kwargs)', "hparams, spec)"), "'dtype';",
     ),
@@ -302,6 +428,134 @@ MISTAKES = {
         "model", more("@classmethod\ndef unread_hparams(cls, spec):\n    return ['batch_size']"),
         "unread_hparams dict[str,",
     ),
+    # Optimizers, schedules, objectives
+    "no optimizer": ("optimizer", optimizer("keras.optimizers.SGD(**common)"), "mine NoneType;"),
+    "an optimizer without its name": ("optimizer", optimizer("return keras.optimizers.SGD()"), "mine sgd; 'mine':"),
+    "an optimizer without hparams": (
+        "optimizer", derived("optimizer", "keras.optimizers.SGD", "pass"), "Mine(hparams, learning_rate=, __init__",
+    ),
+    "an optimizer that decays": (
+        "optimizer", optimizer("return keras.optimizers.SGD(weight_decay=0.1, **common)"), "weight_decay,",
+    ),
+    "no rule": ("optimizer", rule().replace("update_step", "update"), "Mine update_step(self,"),
+    "a rule that returns": ("optimizer", rule(step="return variable"), "Mine update_step self.assign_sub"),
+    "a rule that fails": ("optimizer", rule(step="self.momentum"), "update_step: 'momentum';"),
+    "no super().build": ("optimizer", rule("pass"), "Mine super().build"),
+    "an object for a schedule": (
+        "schedule", f"{IMPORTS}\nregister_schedule('mine')(keras.optimizers.schedules.CosineDecay(1.0, 9))\n",
+        "CosineDecay(hparams, update)",
+    ),
+    "no rate": ("schedule", function("schedule", "hparams, update", "hparams.learning_rate"), "mine None 1;"),
+    "a rate that is a text": ("schedule", function("schedule", "hparams, update", "return '1'"), "mine '1' 1;"),
+    "a rate below 0": ("schedule", function("schedule", "hparams, update", "return -0.1"), "mine -0.1 1;"),
+    "a schedule of the update": ("schedule", function("schedule", "update", "return 0.1"), "mine(hparams, update)"),
+    "a function for an objective": ("objective", function("objective", "model", "pass"), "'mine' TrainingObjective"),
+    "a tensor for a loss": ("objective", loss("return total"), "loss BatchLoss"),
+    "a loss of each token": (
+        "objective", loss("return BatchLoss(ops.ones((2, 3)), total, tokens)"), "loss BatchLoss (2,",
+    ),
+    "a loss without seed": (
+        "objective", derived("objective", "TrainingObjective", "def loss(self, model, features):\n    pass"), "seed)",
+    ),
+    "an objective without hparams": (
+        "objective", derived("objective", "TrainingObjective", "def __init__(self):\n    pass"), "Mine(hparams)",
+    ),
+    "one batch for all": (
+        "objective", derived("objective", "TrainingObjective", "def prepare(self, batches, update, problem):\n"
+                             "    return batches[:0]"), "Mine prepare 0 1;",
+    ),
+    "no batches": (
+        "objective", derived("objective", "TrainingObjective", "def prepare(self, batches, update, problem):\n"
+                             "    pass"), "prepare None; list",
+    ),
+    # Search methods
+    "a search that is not written": (
+        "search", derived("search_method", "SearchMethod", "pass").replace("import Sample", "import SearchMethod"),
+        "Mine rows search; search(self, task)",
+    ),
+    "no search": ("search", derived("search_method", "Sample", "def search(self, task):\n    pass"), "Mine NoneType,"),
+    "no rows": ("search", derived("search_method", "Sample", "def rows(self, settings):\n    pass"), "rows None; int"),
+    "samples without hparams": (
+        "search", derived("search_method", "Sample", "def samples(self, n_best):\n    return 1"), "samples(self,",
+    ),
+    "a list of compiled settings": (
+        "search", derived("search_method", "Sample", "def compiled(self, settings):\n    return ['top_k']"),
+        "compiled ['top_k']; Mapping",
+    ),
+    "a search with arguments": (
+        "search", derived("search_method", "Sample", "def __init__(self, width):\n    pass"), "Mine() 'width';",
+    ),
+    # Filters and preprocessors
+    "a filter without return": ("filter", function("filter", "texts, most", "len(texts) < most"), "mine None; True"),
+    "a filter that returns a number": ("filter", function("filter", "texts, most", "return 0.5"), "mine 0.5; True"),
+    "a filter without its number": ("filter", function("filter", "texts", "return True"), "mine(texts, number)"),
+    "a change without rng": (
+        "change", derived("preprocessor", "TextPreprocessor", "def change(self, text):\n    return text"), "text, rng)",
+    ),
+    "a field without @dataclass": (
+        "change", derived("preprocessor", "TextPreprocessor", f"most: int = 3\n{TEXTS}return text"),
+        "Mine most @dataclasses.dataclass",
+    ),
+    # Vocabularies and features
+    "a vocabulary without a kind": (
+        "words", changed(VOCABULARY, 'kind, file_suffix = "mine", ".mine"', 'file_suffix = ".mine"'), "Mine kind ...",
+    ),
+    "a kind of another name": (
+        "words", changed(VOCABULARY, "@register_vocabulary", '@register_vocabulary("other")'), "'other' 'mine';",
+    ),
+    "no piece": ("words", changed(VOCABULARY, "def piece(", "def pieces("), "Mine piece; token_id)"),
+    "no @property": ("words", changed(VOCABULARY, "    @property\n", ""), "vocab_size @property"),
+    "no @classmethod": (
+        "words", changed(VOCABULARY, "    @classmethod\n    def build", "    def build"), "build @classmethod",
+    ),
+    "ids that are not returned": ("words", changed(VOCABULARY, "return [self", "[self"), "encode None; list[int]"),
+    "a vocabulary that is not returned": ("words", changed(VOCABULARY, "return cls([", "cls(["), "build NoneType;"),
+    "a file that is a text": (
+        "words", changed(VOCABULARY, '",".join(self.words).encode()', '",".join(self.words)'), "to_bytes bytes",
+    ),
+    "a file that is read otherwise": (
+        "words", changed(VOCABULARY, 'split(",")', 'split(",")[:-1]'), "from_bytes to_bytes vocab_size",
+    ),
+    "a feature without @dataclass": (
+        "data", changed(FEATURE, "@dataclass(frozen=True)\n", ""), "Own channels @dataclasses.dataclass",
+    ),
+    "no encoded values": ("data", changed(FEATURE, f"return {COLOURS}", COLOURS), "encode None; list[ndarray]"),
+    "one value too few": ("data", changed(FEATURE, COLOURS, f"{COLOURS}[1:]"), "Own encode 19 20"),
+    "a class for a feature": ("data", changed(FEATURE, '"own"', "Own"), "Mine 'inputs' Own; features"),
+    "no targets": ("data", changed(FEATURE, ', "targets": Text(words=("b", "a"))', ""), "Mine targets; features"),
+    # Exporters and importers
+    "an exporter of no base": ("export", changed(EXPORTER, "Mine(Export)", "Mine"), "Mine(translator, job)"),
+    "a function that exports": ("export", function("exporter", "translator, job", "pass"), "mine None; Export,"),
+    "no comparison": ("export", changed(EXPORTER, "def verify(", "def verified("), "Mine verify; trial)"),
+    "a comparison that is a bool": (
+        "export", changed(EXPORTER, 'return {"weights": Parity(1, 1, 0.0)}', "return True"), "True; dict[str, Parity]",
+    ),
+    "packages in one text": (
+        "export", changed(EXPORTER, "class Mine", '@needs(packages="numpy")\nclass Mine'), "packages 'numpy';",
+    ),
+    "no super().__init__ of an export": (
+        "export", EXPORTER + "\n    def __init__(self, translator, job):\n        pass\n", "super().__init__",
+    ),
+    "an importer without return": ("import", changed(IMPORTER, "return Foreign", "Foreign"), "mine None; ForeignRun"),
+    "@reads without a folder": ("import", changed(IMPORTER, '@reads("a folder")', "@reads"), '@reads("the'),
+    "an importer of two": ("import", changed(IMPORTER, "(request)", "(request, more)"), "mine(request) 'more';"),
+    "a function for hparams": (
+        "import", changed(IMPORTER, "hparams=hparams,", "hparams=transformer_tiny,"), "hparams transformer_tiny;",
+    ),
+    "a file that is not in the folder": (
+        "import",
+        changed(IMPORTER, "return Foreign", "open(request.model_dir / 'gone')\n    return Foreign"),
+        "mine FileNotFoundError: gone code,",
+    ),
+    "moments of some weights": (
+        "import",
+        changed(IMPORTER, "weights={}", "weights=weights, moments={'momentum': {}}", "    return Foreign", """
+    from t2t.registry import MODELS
+    variables = MODELS.get("transformer")(hparams, problem.spec()).variables
+    weights = {one.path.partition("/")[2]: one.numpy().tolist() for one in variables}
+    return Foreign"""),
+        "moments=momentum decoder/layer_0/",
+    ),
     # Modules
     "a syntax error": ("data", "def f(:\n", "__init__.py:1: SyntaxError:"),
     "a library that is not installed": ("data", "import no_such_library\n", "__init__.py:1: 'no_such_library';"),
@@ -344,6 +598,9 @@ def command_of(tmp_path, data_dir):
         own = [f"--t2t_usr_dir={tmp_path}/plug"]
         run = [*own, f"--output_dir={tmp_path}/run", "--train_steps=1"]
         known = [*run, "--problem=tiny_algo", f"--data_dir={data_dir}"]
+        texts = [f"--{split}_{side}={tmp_path}/lines" for split in ("train", "dev") for side in ("source", "target")]
+        texts += ["--problem=text2text_files", f"--data_dir={tmp_path}/data"]
+        trained = [*own, f"--output_dir={ROOT}/tests/golden/runs/0.1.0/run"]
         small = "--hparams=hidden_size=8,num_heads=2,batch_size=64"
         transformer = ["--model=transformer", "--hparams_set=transformer_tiny", small]
         how, *flags = how.split()
@@ -357,6 +614,16 @@ def command_of(tmp_path, data_dir):
             "metric": (bleu, [*own, *(f"--{side}={tmp_path}/lines" for side in ("translation", "reference")),
                               "--metrics=mine"]),
             "modality": (trainer, [*known, *transformer[:2], f"{small},target_modality=mine"]),
+            **{name: (trainer, [*known, *transformer[:2], f"{small},{hparam}=mine"]) for name, hparam in
+               (("optimizer", "optimizer"), ("schedule", "learning_rate_schedule"), ("objective", "objective"))},
+            "search": (decoder, [*trained, "--decode_method=mine", f"--decode_from_file={tmp_path}/lines",
+                                 f"--decode_to_file={tmp_path}/out"]),
+            "filter": (datagen, [*own, *texts, "--vocab_kind=byte", "--filters=mine=1"]),
+            "change": (trainer, [*run, *texts, "--generate_data", *transformer, "--vocab_kind=byte",
+                                 "--preprocessors=mine=1"]),
+            "words": (datagen, [*own, *texts, "--vocab_kind=mine"]),
+            "export": (exporter, [*trained, "--format=mine", f"--export_dir={tmp_path}/export", "--parity_lines=2"]),
+            "import": (importer, [*own, "--from=mine", f"--model_dir={tmp_path}", f"--output_dir={tmp_path}/run"]),
             "model": (trainer, [*known, "--model=mine", "--hparams_set=mine_tiny"]),
             "dry": (trainer, [*known, "--model=mine", "--hparams_set=mine_tiny", "--dry_run"]),
         }[how], flags  # fmt: skip
@@ -393,7 +660,7 @@ def test_an_exception_in_another_process_is_found_in_its_text(command_of):
     """Processes that share the work pass on exceptions without their tracebacks."""
     sharded = problem("def shards(self, split, source):\n    return 4", samples=SAMPLES.replace("20", "1 / 0"))
     (command, arguments), _ = command_of("data", sharded)
-    refuses(command, "__init__.py:32, generate_samples: ZeroDivisionError:", *arguments)
+    refuses(command, "__init__.py:42, generate_samples: ZeroDivisionError:", *arguments)
 
 
 # === What plug-ins may do ===

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -9,14 +10,15 @@ import pytest
 
 import t2t
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli import trainer
+from t2t.cli import decoder, trainer
+from t2t.cli import eval as eval_command
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, MODELS
 from t2t.text.subword import SubwordEncoder
 from tests.errors import refused
 from tests.in_process import call
 from tests.reference import tensor2tensor as reference
-from tests.unit.compat.plugins import COLOURS, write_colours
+from tests.unit.compat.plugins import ARRAYS, COLOURS, write_colours
 
 
 def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
@@ -51,6 +53,12 @@ def their_tpu():
   return transformer.transformer_tpu()
 
 @registry.register_hparams
+def their_music():
+  hparams = transformer.transformer_clean_big_tpu()
+  hparams.self_attention_type, hparams.max_relative_position = "dot_product_relative_v2", 8
+  return hparams
+
+@registry.register_hparams
 def their_universal():
   hparams = transformer.transformer_base()
   hparams.hidden_size = 32
@@ -73,6 +81,9 @@ def their_universal():
         type(HPARAMS.get("lstm_luong_attention")()), 96,
     )  # fmt: skip
     assert HPARAMS.get("their_universal")().hidden_size == 32
+    music = HPARAMS.get("their_music")()
+    assert (music.hidden_size, music.positions, music.relative_keys, music.relu_dropout) == (1024, "sinusoidal", 8, 0)
+    assert transformer.transformer_librispeech_v1().hidden_size == 256
     assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
     tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
     assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
@@ -104,18 +115,35 @@ def call():
         module.call()
 
 
-def test_a_run_of_their_plugin_is_trained_and_loaded(load, tmp_path):
+@pytest.mark.parametrize(
+    ("body", "names", "hparams", "vocabulary", "asked"),
+    [
+        (f"import config\n{COLOURS}", ("their_colours", "transformer", "transformer_tiny"),
+         "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128", ("inputs", "subword"),
+         "red blue"),
+        (ARRAYS, ("their_pictures", "resnet", "resnet_mnist"), "hidden_size=8,layer_sizes=[1,1],batch_size=2",
+         ("targets", "label"), None),
+    ],
+    ids=["texts", "images"],
+)  # fmt: skip
+def test_a_run_of_their_plugin_is_trained_evaluated_decoded_and_loaded(
+    load, tmp_path, body, names, hparams, vocabulary, asked
+):
     write_colours(tmp_path)
-    load(f"import config\n{COLOURS}", config="SIZE = 3\n")
-    names = {"problem": "their_colours", "model": "transformer", "hparams_set": "transformer_tiny"}
-    hparams = "hidden_size=8,filter_size=8,num_heads=2,num_hidden_layers=1,batch_size=128"
-    call(
-        trainer, "--generate_data", **names, hparams=hparams, data_dir=tmp_path / "data", tmp_dir=tmp_path,
-        t2t_usr_dir=tmp_path / "their_plugin", output_dir=tmp_path / "run", train_steps=1, schedule="train",
-    )  # fmt: skip
-    assert RunDir.open(tmp_path / "run").record.vocabularies["inputs"].kind == "subword"
+    load(body, config="SIZE = 3\n")
+    folders = {"data_dir": tmp_path / "data", "output_dir": tmp_path / "run", "t2t_usr_dir": tmp_path / "their_plugin"}
+    named = dict(zip(("problem", "model", "hparams_set"), names, strict=True))
+    steps = {"train_steps": 1, "eval_steps": 1}
+    call(trainer, "--generate_data", **named, **folders, **steps, hparams=hparams, tmp_dir=tmp_path)
+    feature, kind = vocabulary
+    assert RunDir.open(tmp_path / "run").record.vocabularies[feature].kind == kind
+    figures = dict(re.findall(r"^(?:teacher_forced/)?(\w+) = (\S+)$", call(eval_command, **named, **folders).out, re.M))
+    decoded = call(decoder, **named, **folders, decode_split="dev", decode_to_file=tmp_path / "out").out
+    found = dict(re.findall(r"^(\w+) = (\S+)$", decoded, re.M))
+    assert kind != "label" or found["accuracy_per_sequence"] == figures["accuracy"]
     translator = t2t.load(tmp_path / "run", t2t_usr_dir=tmp_path / "their_plugin")
-    assert len(translator.translate(["red blue"])) == 1
+    assert not asked or len(translator.translate([asked])) == 1
+    assert asked or (tmp_path / "out").read_text() in ("zero\n", "one\n", "two\n")
 
 
 def test_names_as_notebooks_use_them(load, tmp_path):

@@ -13,6 +13,7 @@ from t2t.data.reading.training_batches import Curriculum, TrainingBatches
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, TokenMasking
 from t2t.problems.text_problems import Text2Text
+from t2t.registry.overrides import PluginError
 from tests.errors import refused
 from tests.generated import Other, Parity, Repeated, epoch_of, examples_of, same_arrays
 
@@ -267,3 +268,27 @@ def test_evaluation_hides_the_same_tokens_whenever_it_reads_them(digits_train):
     ]
     assert examples[0] == examples[1]
     assert len(examples[0]) == len(digits_train)
+
+
+class Careless(Preprocessor):
+    """Does what its `mistake` says, one that the author of a plug-in may make."""
+
+    mistake = ""
+
+    def __call__(self, example, rng):
+        if self.mistake == "draws elsewhere":
+            return {name: np.random.permutation(ids) for name, ids in example.items()}
+        if self.mistake == "changes what it is given":
+            for ids in example.values():
+                ids[:] = 9
+        return None if self.mistake == "returns nothing" else example
+
+
+@pytest.mark.parametrize(
+    ("mistake", "about"),
+    [("draws elsewhere", "rng"), ("changes what it is given", "Careless"), ("returns nothing", "None;")],
+)
+def test_a_mistake_of_a_plug_in_shows_in_its_first_example(make, mistake, about):
+    step = type("Careless", (Careless,), {"mistake": mistake, "changes_lengths": True, "__module__": __name__})()
+    with refused("test_data_preprocessors.py", about, by=PluginError):
+        rows_of(make(preprocessors=[step]))

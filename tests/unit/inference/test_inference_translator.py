@@ -450,6 +450,7 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
     ("call", "about"),
     [
         (lambda t: t.translate("a b c"), ["texts='a"]), (lambda t: t.translate(["a", 1]), ["texts[1]=1", "int"]),
+        (lambda t: t.translate([np.zeros((2, 2))]), ["texts[0]=array(", "ndarray"]),
         (lambda t: t.translate(3), ["texts=3", "int"]),
         (lambda t: t.translate(["a"], n_best="2"), ["n_best='2'", "str"]),
         (lambda t: t.translate(["a"], n_best=1.0), ["n_best=1.0", "float"]),

@@ -161,8 +161,8 @@ def test_turns_after_the_last_step_change_nothing(rows):
 def tripled(x):
     """Its custom gradient is 5, wrong on purpose, to show which gradient is used."""
 
-    def gradient(*args, upstream=None):
-        return 5.0 * (args[0] if upstream is None else upstream)
+    def gradient(upstream):
+        return 5.0 * upstream
 
     return 3.0 * x, gradient
 

@@ -16,7 +16,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.inference.split_examples import SplitExamples
 from t2t.problems.base import Source
-from t2t.problems.tfds import read_tfds
+from t2t.problems.tfds import TfdsSplit
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.names import get_problem, resolve_aliases
@@ -127,7 +127,7 @@ def offline(monkeypatch):
 def test_without_a_network_a_download_is_announced_its_retries_end_and_it_says_what_to_do(offline, tmp_path, caplog):
     caplog.set_level("INFO", "t2t")
     data_dir = tmp_path / "tensorflow_datasets"
-    tried = read_tfds("enfr", "wmt14_translate/fr-en", "validation", source_of(tmp_path), retries=1)
+    tried = TfdsSplit("enfr", "wmt14_translate/fr-en", "validation", source_of(tmp_path), retries=1).read()
     with refused("enfr:", "tfds.load('wmt14_translate/fr-en',", f"data_dir='{data_dir}')", "ProxyError:"):
         next(tried)
     assert f"{data_dir}/wmt14_translate/fr-en" in caplog.text

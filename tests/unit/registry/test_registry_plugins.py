@@ -343,7 +343,7 @@ from t2t.registry import register_metric, register_problem, register_ranged_hpar
 
 @register_metric("half_a_metric")
 @register_ranged_hparams(name="half_a_range")
-def half():
+def half(first, second=None):
     pass
 
 @register_problem

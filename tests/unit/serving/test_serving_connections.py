@@ -434,4 +434,4 @@ def test_a_server_ends_in_time_whatever_still_runs():
         assert answers[0][0] == 503
         assert "error" in json.loads(answers[0][1])
         assert "Traceback" not in found.log()
-        assert "1 request(s) not answered" in found.log().splitlines()[-1]
+        assert "requests not answered: 1" in found.log().splitlines()[-1]

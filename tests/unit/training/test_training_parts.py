@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends.base import ComputeCost
 from t2t.backends.choice import backend
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.backends.tensorflow.functions import ReplicaFunction
@@ -19,7 +20,7 @@ from t2t.hparams.groups import OptimizerHParams, TrainHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
-from t2t.training.cost import UpdateCost, estimate, memory_limit, peak_memory, update_cost, used_memory
+from t2t.training.cost import estimate, memory_limit, peak_memory, update_cost, used_memory
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
 from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
@@ -192,7 +193,7 @@ def by_hand(rows, S, T, D, F, N, V):
 def test_a_transformer(rows, S, T):
     model = tiny_transformer(tokens_spec(inputs=13, targets=13))
     batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
-    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D=8, F=12, N=2, V=13), loops=False)
+    assert update_cost(model, batch) == ComputeCost(by_hand(rows, S, T, D=8, F=12, N=2, V=13), loops=False)
 
 
 def test_a_loop_without_products_leaves_nothing_out():
@@ -201,7 +202,7 @@ def test_a_loop_without_products_leaves_nothing_out():
     rows, S, T, D, N = 2, 5, 7, 8, 2
     batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
     saved = 3 * rows * N * (T * (4 - 2) * 2 * D * D + 2 * 2 * T * T * D)
-    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D, 12, N, 13) - saved, loops=False)
+    assert update_cost(model, batch) == ComputeCost(by_hand(rows, S, T, D, 12, N, 13) - saved, loops=False)
 
 
 def test_a_language_model_has_no_encoder():
@@ -215,7 +216,7 @@ def test_loops_are_left_out_and_told():
     """One LSTM layer: outside the loops are only x W, with W of (D, 4D), of both sides, and the logits."""
     model = LstmSeq2seq(LstmHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
     batch = {"inputs": np.zeros((3, 5), np.int32), "targets": np.zeros((3, 4), np.int32)}
-    assert update_cost(model, batch) == UpdateCost(3 * 3 * 2 * (9 * 8 * 32 + 4 * 8 * 13), loops=True)
+    assert update_cost(model, batch) == ComputeCost(3 * 3 * 2 * (9 * 8 * 32 + 4 * 8 * 13), loops=True)
 
 
 def test_the_base_model_by_the_paper():

@@ -141,7 +141,7 @@ def find_corpus_file(tmp_dir: str, address: str, name: str) -> str:
             gunzip_file(f"{path}.gz", path)
         elif not os.path.exists(archive):
             raise UserError(
-                f"{path}: there is no such file, nor the archive {os.path.basename(address)} beside it, and nothing "
+                f"{path}: neither this file nor its archive {os.path.basename(address)} exists, and nothing "
                 f"is downloaded here; put one of them into {tmp_dir} (--tmp_dir)",
                 f"it comes from {address}",
             )

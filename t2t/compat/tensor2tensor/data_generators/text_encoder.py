@@ -198,7 +198,7 @@ def to_unicode(s: Any, ignore_errors: bool = False) -> str:
 
 
 def to_unicode_ignore_errors(s: Any) -> str:
-    """Returns text as str, without bytes that are no UTF-8."""
+    """Returns text as str, without bytes that are not UTF-8."""
     return to_unicode(s, ignore_errors=True)
 
 

@@ -1,8 +1,12 @@
 """The functions of Tensor2Tensor's sets of the Transformer, with the values of version 1.15."""
 
+from collections.abc import Callable
+from typing import Any
+
 from t2t.compat.tensor2tensor.layers.common_hparams import basic_params1
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.registry import HPARAMS
 
 _COMPOSED = "constant*linear_warmup*rsqrt_decay"
 
@@ -152,6 +156,34 @@ def transformer_tpu() -> HParams:
     return _changed(update_hparams_for_tpu(transformer_base()), symbol_modality_num_shards=1)
 
 
+transformer_packed_tpu = transformer_tpu
+
+
+def transformer_clean() -> HParams:
+    """Neither dropout nor label smoothing, of texts of any length."""
+    return _changed(
+        transformer_base_v2(), label_smoothing=0.0, layer_prepostprocess_dropout=0.0, attention_dropout=0.0,
+        relu_dropout=0.0, max_length=0,
+    )  # fmt: skip
+
+
+def transformer_clean_big() -> HParams:
+    """The same, as wide as the big model."""
+    return _changed(transformer_clean(), hidden_size=1024, filter_size=4096)
+
+
+def transformer_parsing_ice() -> HParams:
+    """For parsing Icelandic."""
+    return _changed(transformer_base_single_gpu(), batch_size=4096, shared_embedding_and_softmax_weights=False)
+
+
+def _for_tpus(function: Callable[[], HParams]) -> Callable[[], HParams]:
+    return lambda: _changed(update_hparams_for_tpu(function()))
+
+
+transformer_tiny_tpu, transformer_small_tpu = _for_tpus(transformer_tiny), _for_tpus(transformer_small)
+transformer_big_tpu, transformer_clean_big_tpu = _for_tpus(transformer_big), _for_tpus(transformer_clean_big)
+
 _DEPTHS_AND_WIDTHS = {
     "transformer_l2": {"num_hidden_layers": 2}, "transformer_l4": {"num_hidden_layers": 4},
     "transformer_l8": {"num_hidden_layers": 8}, "transformer_l10": {"num_hidden_layers": 10},
@@ -162,6 +194,12 @@ _DEPTHS_AND_WIDTHS = {
     "transformer_dr2": {"layer_prepostprocess_dropout": 0.2}, "transformer_ls0": {"label_smoothing": 0.0},
     "transformer_ls2": {"label_smoothing": 0.2}, "transformer_hs256": {"hidden_size": 256},
     "transformer_hs1024": {"hidden_size": 1024},
+    **{
+        f"transformer_big_dr{tenths}": {
+            "hidden_size": 1024, "filter_size": 4096, "num_heads": 16, "layer_prepostprocess_dropout": tenths / 10,
+        }
+        for tenths in (1, 2)
+    },
     "transformer_tall": {
         "batch_size": 2048, "hidden_size": 768, "filter_size": 3072, "num_hidden_layers": 12, "num_heads": 12,
         "label_smoothing": 0.0, "max_length": 1024, "clip_grad_norm": 1.0,
@@ -172,4 +210,12 @@ vars().update(
     {name: lambda values=values: _changed(transformer_base(), **values) for name, values in _DEPTHS_AND_WIDTHS.items()}
 )
 
-__getattr__ = placeholders_of(__name__)
+_missing = placeholders_of(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    """Returns the function of a set that is here under the same name, such as those for speech, or a placeholder."""
+    from t2t.compat.tensor2tensor.sets import from_own_set  # which imports this module
+
+    own = {"transformer_common_voice": "transformer_librispeech"}.get(name, name)
+    return from_own_set(own) if own in HPARAMS else _missing(name)
