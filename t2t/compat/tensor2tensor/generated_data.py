@@ -17,7 +17,7 @@ def make_data(name: str, data_dir: str, tmp_dir: str) -> None:
 
 
 def dataset_of(name: str, mode: str, data_dir: str | None) -> Any:
-    """Returns the examples of a split as a `tf.data.Dataset`: feature name -> ids or pixels int64, or sound float32.
+    """Returns the examples of a split as a dataset of `tf.data`: feature name -> ids or pixels int64, or sound float32.
 
     Args:
         name: of the problem.
@@ -34,7 +34,7 @@ def dataset_of(name: str, mode: str, data_dir: str | None) -> Any:
     def values(number: int, feature: str) -> np.ndarray:
         one = np.asarray([number])
         found = reader.read(one, feature)[0] if reader.is_sequence(feature) else reader.single(one, feature)[0]
-        found = np.atleast_1d(found)
+        found = np.asarray(found)  # a label is one number
         return found.astype(np.float32 if found.dtype.kind == "f" else np.int64)
 
     def examples() -> Any:
@@ -43,7 +43,8 @@ def dataset_of(name: str, mode: str, data_dir: str | None) -> Any:
 
     first = {feature: values(0, feature) for feature in features}
     shape = {name: tf.TensorSpec([None] * one.ndim, one.dtype) for name, one in first.items()}
-    return tf.data.Dataset.from_generator(examples, output_signature=shape)
+    # With the methods of TensorFlow 1, such as make_one_shot_iterator.
+    return tf.compat.v1.data.Dataset.from_generator(examples, output_signature=shape)
 
 
 def open_generated(name: str, data_dir: str | None) -> OpenData:
