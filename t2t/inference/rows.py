@@ -55,8 +55,8 @@ def max_answers(model: ModelFacts) -> int:
 
 log = logging.getLogger("t2t")
 
-NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
-"""Error message for NaN or infinite outputs."""
+NOT_FINITE = ("the model gives no finite probabilities: its weights hold NaN or infinity", "use an earlier checkpoint")
+"""What an error says about NaN or infinite outputs."""
 
 USUAL_LONGEST = 1024
 """Default limit of input ids: attention memory grows with their square."""
