@@ -17,91 +17,13 @@ from t2t.problems.text_problems import Text2Text
 from t2t.specs.constants import INPUTS, TARGETS
 
 
-class Image2Class(Problem):
-    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
+class ImageInputs(Problem):
+    """The input side: an image; list it before the base class that defines the targets."""
 
     image_shape: tuple[int, int, int] = (0, 0, 0)
     """(height, width, channels) of stored images; others are resized, see `resized`."""
     image_fit: str = "squash"
     """How images of another aspect ratio are resized, see `resized`."""
-    class_labels: tuple[str, ...] = ()
-    """Names of the classes; a target's id is its index here. Empty for those that occur in the training samples."""
-    metrics: tuple[str, ...] = ("accuracy",)
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """An image and a label."""
-        return {INPUTS: Image(self.image_shape, self.image_fit), TARGETS: Label(self.class_labels)}
-
-
-class Video2Class(Image2Class):
-    """Clip to one of a few classes: samples have (frames, height, width, channels) uint8 and the name of a class."""
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """A clip and a label."""
-        return {INPUTS: Video(self.image_shape, self.image_fit), TARGETS: Label(self.class_labels)}
-
-
-class Audio2Class(Problem):
-    """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
-
-    sample_rate: int = 16_000
-    """Samples per second of stored audio; files of another rate are resampled."""
-    max_audio_seconds: float = 20.0
-    """Training examples that last longer are dropped; 0 for no limit."""
-    class_labels: tuple[str, ...] = ()
-    """See `Image2Class`."""
-    metrics: tuple[str, ...] = ("accuracy",)
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """A waveform and a label."""
-        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), TARGETS: Label(self.class_labels)}
-
-
-class Image2Text(Text2Text):
-    """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
-
-    text_features = (TARGETS,)
-    image_shape: tuple[int, int, int] = (0, 0, 0)
-    """See `Image2Class`."""
-    image_fit: str = "squash"
-    """See `Image2Class`."""
-    metrics = ("bleu", "accuracy")
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """An image and a text."""
-        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
-
-
-class Speech2Text(Text2Text):
-    """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; a byte vocabulary by default."""
-
-    text_features = (TARGETS,)
-    vocab_kind = "byte"
-    max_length = 512
-    sample_rate: int = 16_000
-    """See `Audio2Class`."""
-    max_audio_seconds: float = 20.0
-    """See `Audio2Class`."""
-    metrics = ("wer", "accuracy")
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """A waveform and a text."""
-        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}
-
-
-# === The sides alone, for plug-ins that combine them ===
-class ImageInputs(Problem):
-    """The input side: an image; list it before the base class that defines the targets."""
-
-    image_shape: tuple[int, int, int] = (0, 0, 0)
-    """See `Image2Class`."""
-    image_fit: str = "squash"
-    """See `Image2Class`."""
 
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
@@ -122,11 +44,64 @@ class AudioInputs(Problem):
     """The input side: a waveform."""
 
     sample_rate: int = 16_000
-    """See `Audio2Class`."""
+    """Samples per second of stored audio; files of another rate are resampled."""
     max_audio_seconds: float = 0.0
-    """See `Audio2Class`."""
+    """Training examples that last longer are dropped; 0 for no limit."""
 
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """A waveform, and the other features."""
         return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}
+
+
+class Image2Class(ImageInputs):
+    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
+
+    class_labels: tuple[str, ...] = ()
+    """Names of the classes; a target's id is its index here. Empty for those that occur in the training samples."""
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image and a label."""
+        return {**super().features, TARGETS: Label(self.class_labels)}
+
+
+class Video2Class(Image2Class):
+    """Clip to one of a few classes: samples have (frames, height, width, channels) uint8 and the name of a class."""
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A clip and a label."""
+        return {**super().features, INPUTS: Video(self.image_shape, self.image_fit)}
+
+
+class Audio2Class(AudioInputs):
+    """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
+
+    max_audio_seconds = 20.0
+    class_labels: tuple[str, ...] = ()
+    """See `Image2Class`."""
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform and a label."""
+        return {**super().features, TARGETS: Label(self.class_labels)}
+
+
+class Image2Text(ImageInputs, Text2Text):
+    """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
+
+    text_features = (TARGETS,)
+    metrics = ("bleu", "accuracy")
+
+
+class Speech2Text(AudioInputs, Text2Text):
+    """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; a byte vocabulary by default."""
+
+    text_features = (TARGETS,)
+    vocab_kind = "byte"
+    max_length = 512
+    max_audio_seconds = 20.0
+    metrics = ("wer", "accuracy")

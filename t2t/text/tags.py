@@ -33,11 +33,8 @@ def parse_languages(text: str) -> list[str]:
 
 def tagged_languages(encoder: TextEncoder) -> dict[str, int]:
     """Returns language -> id of its tag, for all tags that are pieces of a vocabulary."""
-    found = {}
-    for token_id in range(encoder.vocab_size):
-        if match := _TAG.fullmatch(encoder.piece(token_id)):
-            found[match[1]] = token_id
-    return found
+    pieces = ((token_id, _TAG.fullmatch(encoder.piece(token_id))) for token_id in range(encoder.vocab_size))
+    return {match[1]: token_id for token_id, match in pieces if match}
 
 
 def find_tag(encoder: TextEncoder, language: str, asked: str) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import t2t
-from t2t.data.generation.problem_settings import declared_by, describe_raw_files, recorded_path, settings_of
+from t2t.data.generation.problem_settings import declared_by, described_file, recorded_path, settings_of
 from t2t.data.generation.split_writer import MOST_BYTES, MOST_EXAMPLES
 from t2t.data.manifest import REMEDY, Manifest, RawFile, SplitRecord
 from t2t.errors import UserError, asked_and_found
@@ -110,7 +110,8 @@ def identify(
     """
     files = problem.raw_files(tmp_dir)
     known = {name: file for name, file in (trusted or {}).items() if _has_same_size(files.get(name), file)}
-    described = known | describe_raw_files({name: path for name, path in files.items() if name not in known})
+    others = {name: Path(path) for name, path in files.items() if name not in known}
+    described = known | {name: described_file(path) for name, path in others.items() if path.is_file()}
     return DataIdentity(
         problem=problem.stored.name,
         settings=settings_of(problem),

@@ -163,15 +163,6 @@ def _shown(settings: dict[str, Any], key: str) -> str:
     return repr(settings[key]) if key in settings else "none"
 
 
-def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
-    """Returns the records of files, by the names that the problem gives them; missing files are left out.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
-    return {name: _described(path) for name, path in files.items() if Path(path).is_file()}
-
-
 def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], folder: Path) -> None:
     """Refuses data if the content of a raw file has changed since it was made; missing files are ignored.
 
@@ -199,7 +190,7 @@ def has_same_content(path: Path, recorded: RawFile) -> bool:
     Raises:
         UserError: the file cannot be read.
     """
-    return path.is_file() and path.stat().st_size == recorded.bytes and _described(path).sha256 == recorded.sha256
+    return path.is_file() and path.stat().st_size == recorded.bytes and described_file(path).sha256 == recorded.sha256
 
 
 def recorded_path(path: Path) -> str:
@@ -207,7 +198,8 @@ def recorded_path(path: Path) -> str:
     return address_of(path) or str(path)
 
 
-def _described(path: Path) -> RawFile:
+def described_file(path: Path) -> RawFile:
+    """Returns the record of a raw file; raises UserError if it cannot be read."""
     try:
         return RawFile(path=recorded_path(path), bytes=path.stat().st_size, sha256=sha256_of(path))
     except OSError as error:
