@@ -99,7 +99,7 @@ def read_config(path: Path) -> tuple[str, dict[str, Any]]:
             text = path.read_text(encoding="utf-8-sig")  # which Windows editors begin with a mark
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
-        found = re.fullmatch(r"(.*) \(at (line \d+), column \d+\)", one_line(error))
+        found = re.fullmatch(r"(.*) \(at (line \d+, column \d+)\)", one_line(error))
         place, why = (f"{path}, {found[2]}", found[1]) if found else (path, one_line(error))
         raise UserError(f"{place}: it is not TOML: {why}", "write name = value, text in quotes") from error
 

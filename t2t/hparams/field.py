@@ -114,18 +114,14 @@ def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> A
     if not field.default:
         return tuple(value)
     kind = type(field.default[0])
-    return tuple(_coerce(kind, element, f"{asked}: each element is", doc) for element in value)
-
-
-IN_WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "text", tuple: "a list"}
-"""Type of a value -> what messages call it."""
+    return tuple(_coerce(kind, element, f"{asked}: an element is", doc) for element in value)
 
 
 def _coerce(kind: type, value: Any, found: str, doc: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) <= sys.float_info.max else math.inf  # which no field takes
     if type(value) is not kind:
-        raise UserError(f"{found} not {IN_WORDS.get(kind, kind.__name__)}", f"{doc}")
+        raise UserError(f"{found} not of type {kind.__name__}", f"{doc}")
     return value
 
 

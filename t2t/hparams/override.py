@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from t2t.errors import ArgumentError, UnknownNameError, UserError, ask_for, nearest
-from t2t.hparams.field import IN_WORDS
 
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
@@ -209,7 +208,9 @@ def _scalar(name: str, kind: type, text: str) -> Any:
             return number
     except ValueError:
         pass
-    raise UserError(f"it is not {IN_WORDS[kind]}", f"give a value such as {_EXAMPLES[kind]}", hparam=name, value=text)
+    raise UserError(
+        f"it is not of type {kind.__name__}", f"give a value such as {_EXAMPLES[kind]}", hparam=name, value=text
+    )
 
 
 _EXAMPLES = {int: "4", float: "0.1", bool: "true or false"}

@@ -251,7 +251,7 @@ class Registry(Generic[T]):
         if set(names) & set(bases) or is_maker or (callable(value) and not bases):
             return
         needed = f"a class that derives from {' or '.join(bases)}" if bases else "a function"
-        found = "a class of another base" if is_class else f"a {type(value).__name__}"
+        found = "a class of another base" if is_class else f"of type {type(value).__name__}"
         raise RegistrationError(f"{self.label} {entry.name!r} ({entry.origin}) is {found}", f"register {needed}")
 
     def unknown(self, name: str) -> str:

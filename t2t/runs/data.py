@@ -251,6 +251,7 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
     options = get_problem(record.problem, record.problem_options).options
     config = RunConfig(problem=record.problem, problem_options=_reading_options(options), data_dir=data_dir)
     declared = get_problem(record.problem, config.problem_options)
+    _check_there(run, record.data_dir, data_folder(config.data_folder, declared))
     data = open_data(config, declared, verify, known=record.data_fingerprint, splits=(split,))
     for feature, vocabulary in record.vocabularies.items():
         stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
@@ -265,6 +266,18 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
     if record.data_fingerprint and record.data_fingerprint not in (data.fingerprint, data.former_fingerprint):
         log.info("%s is not the data that the run was trained on", data_folder(config.data_folder, declared))
     return data
+
+
+def _check_there(run: RunDir, trained_from: str, folder: Path) -> None:
+    """Raises UserError if there is no data in a folder, but in that from which the run was trained."""
+    if not trained_from or folder.is_dir() or not (local_path(trained_from) / folder.name).is_dir():
+        return
+    refresh(folder)
+    if not folder.is_dir():
+        raise UserError(
+            f"no data in {folder}; the run in {run.path} was trained from {trained_from}",
+            f"give --data_dir={trained_from}",
+        )
 
 
 def _reading_options(options: ProblemOptions) -> dict[str, Any]:

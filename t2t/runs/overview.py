@@ -105,16 +105,31 @@ def overview_of(folder: Path, name: str) -> RunOverview:
 
 
 def _read(run: RunDir, name: str) -> RunOverview:
-    record, lines = run.record, _Reports(run)
-    of = record.hparams.get("train", {}).get("train_steps")
-    step, is_training = lines.step, run.is_training
+    """Returns an overview, with progress and speed from the plausible numbers in the last lines of figures."""
+    record, of = run.record, run.record.hparams.get("train", {}).get("train_steps")
+    step: int | None = None
+    updated: float | None = None
+    tokens_per_second: float | None = None
+    seconds_per_update: float | None = None
+    before: tuple[int, float] | None = None
+    for line in run.metrics(_LAST_BYTES):
+        time = plausible_number(line.get("time"))
+        if plausible_number(line["step"]) is None:
+            continue
+        step, updated = line["step"], updated if time is None else time
+        if _SPEED in line:
+            tokens_per_second = plausible_number(line[_SPEED])
+            # A resumed run repeats updates, and a clock may go back.
+            if before and time is not None and line["step"] > before[0] and time > before[1]:
+                seconds_per_update = (time - before[1]) / (line["step"] - before[0])
+            before = None if time is None else (line["step"], time)
+    is_training = run.is_training
     state = TRAINING if is_training else FINISHED if of is not None and step is not None and step >= of else STOPPED
-    best = None
+    best, left = None, None
     with contextlib.suppress(T2TError):  # a damaged pointer
         best = CheckpointStore(run.checkpoints_folder).best()
-    left = None
-    if is_training and lines.seconds_per_update is not None and of is not None and step is not None:
-        left = max(0, of - step) * lines.seconds_per_update
+    if is_training and seconds_per_update is not None and of is not None and step is not None:
+        left = max(0, of - step) * seconds_per_update
     return RunOverview(
         run=name,
         state=state,
@@ -124,32 +139,10 @@ def _read(run: RunDir, name: str) -> RunOverview:
         changes=record.overrides,
         step=step,
         of=of,
-        tokens_per_second=lines.tokens_per_second,
+        tokens_per_second=tokens_per_second,
         seconds_left=left,
         metric=best.metric if best else "",
         best=best.value if best else None,
         at_step=best.step if best else None,
-        updated=lines.time,
+        updated=updated,
     )
-
-
-class _Reports:
-    """Progress and speed of a run, from the plausible numbers in its last lines of figures."""
-
-    def __init__(self, run: RunDir):
-        self.step: int | None = None
-        self.time: float | None = None
-        self.tokens_per_second: float | None = None
-        self.seconds_per_update: float | None = None
-        before: tuple[int, float] | None = None
-        for line in run.metrics(_LAST_BYTES):
-            step, time = line["step"], plausible_number(line.get("time"))
-            if plausible_number(step) is None:
-                continue
-            self.step, self.time = step, self.time if time is None else time
-            if _SPEED in line:
-                self.tokens_per_second = plausible_number(line[_SPEED])
-                # A resumed run repeats updates, and a clock may go back.
-                if before and time is not None and step > before[0] and time > before[1]:
-                    self.seconds_per_update = (time - before[1]) / (step - before[0])
-                before = None if time is None else (step, time)

@@ -513,8 +513,8 @@ class ServedModel:
         n_best, changes, is_free = questions[0].group
         how: dict[str, Any] = dict(changes)
         if len(questions) == 1 and questions[0].stops and self.can_stream and not how.get("token_scores"):
-            *_, (_, answer) = self._partial_answers(questions[0])  # ends once nothing more is read
-            return [answer]
+            # The search ends once nothing more is read; the last partial answer is complete.
+            return [partial.answer for partial in self._partial_answers(questions[0]) if partial.answer]
         if not is_free:
             how["constraints"] = [questions[i].terms for i in numbers]
         ids = self.translator.encode(texts)

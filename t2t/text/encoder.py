@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -235,18 +235,13 @@ def learn(kind: str, lines: Iterable[str], size: int) -> TextEncoder:
             f"{described(owner)}: its build returned {type(learned).__name__}", f"return an object of {owner.__name__}"
         )
     read, text = owner.from_bytes(learned.to_bytes()), learned.decode_ids(list(range(EOS_ID + 1, learned.vocab_size)))
-    different = [name for name in ("vocab_size", "to_bytes") if _value(read, name) != _value(learned, name)]
-    if different or read.encode(text) != learned.encode(text):
+    sizes = learned.vocab_size, read.vocab_size
+    if sizes[0] != sizes[1] or read.to_bytes() != learned.to_bytes() or read.encode(text) != learned.encode(text):
         raise PluginError(
-            f"{described(owner)}: what from_bytes reads from to_bytes is another vocabulary",
-            f"compare {different[0] if different else 'the ids of encode'}",
+            f"{described(owner)}: from_bytes reads from to_bytes {sizes[1]:,} ids instead of {sizes[0]:,}, or others",
+            "have from_bytes return the same one",
         )
     return learned
-
-
-def _value(encoder: TextEncoder, name: str) -> Any:
-    found = getattr(encoder, name)
-    return found() if callable(found) else found
 
 
 def learned_classes() -> dict[str, type[TextEncoder]]:

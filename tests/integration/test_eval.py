@@ -78,6 +78,12 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path):
     refuses(eval_command, about, output_dir=tiny_run.output_dir, data_dir=data_dir)
 
 
+def test_where_a_run_was_trained_from_is_said(tiny_run, tmp_path):
+    """Its data is elsewhere than asked: --data_dir is read, never guessed."""
+    about = f"{tmp_path}/text2text_files {tiny_run.output_dir} --data_dir={tiny_run.data_dir}"
+    refuses(eval_command, about, output_dir=tiny_run.output_dir, data_dir=tmp_path)
+
+
 # === `--engine`: the commands and the Python functions decode a run with CTranslate2 ===
 @pytest.fixture
 def run(tiny_run, tmp_path):

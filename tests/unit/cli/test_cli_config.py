@@ -242,7 +242,7 @@ def test_a_mode_refuses_what_the_command_line_gives_over_the_file(config):
         ("train_steps = -3", 1, "--train_steps=-3"),
         ("filter_length_ratio = nan", 0, "filter_length_ratio=nan:"),
         ("model = 'a'\nmodel = 'b'", 0, "TOML:"),
-        ("model = a", 1, "TOML: 9)"),
+        ("model = a", 1, "9: TOML:"),
         ("[hparam]\nx = 1", 1, "hparam hparams"),
         ("config = 'b.toml'", 1, "config"),
         ("hparams = 3", 1, "hparams = 3:"),

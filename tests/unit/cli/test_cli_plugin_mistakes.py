@@ -430,7 +430,7 @@ MISTAKES = {
     ),
     # Optimizers, schedules, objectives
     "no optimizer": ("optimizer", optimizer("keras.optimizers.SGD(**common)"), "mine NoneType;"),
-    "an optimizer without its name": ("optimizer", optimizer("return keras.optimizers.SGD()"), "mine sgd; 'mine':"),
+    "an optimizer without its name": ("optimizer", optimizer("return keras.optimizers.SGD()"), "mine sgd 'mine':"),
     "an optimizer without hparams": (
         "optimizer", derived("optimizer", "keras.optimizers.SGD", "pass"), "Mine(hparams, learning_rate=, __init__",
     ),
@@ -514,7 +514,7 @@ MISTAKES = {
         "words", changed(VOCABULARY, '",".join(self.words).encode()', '",".join(self.words)'), "to_bytes bytes",
     ),
     "a file that is read otherwise": (
-        "words", changed(VOCABULARY, 'split(",")', 'split(",")[:-1]'), "from_bytes to_bytes vocab_size",
+        "words", changed(VOCABULARY, 'split(",")', 'split(",")[:-1]'), "3 4, from_bytes to_bytes",
     ),
     "a feature without @dataclass": (
         "data", changed(FEATURE, "@dataclass(frozen=True)\n", ""), "Own channels @dataclasses.dataclass",

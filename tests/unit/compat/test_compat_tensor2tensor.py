@@ -20,15 +20,20 @@ from tests.in_process import call
 from tests.reference import tensor2tensor as reference
 from tests.unit.compat.plugins import ARRAYS, COLOURS, write_colours
 
-
-def test_sets_have_the_values_of_their_version_and_what_is_changed(load):
-    from tensor2tensor.models import transformer
-
-    load("""
+UNCHANGED = """
 @registry.register_hparams
 def their_base():
   return transformer.transformer_base()
 
+@registry.register_hparams
+def their_first():
+  return transformer.transformer_base_v1()
+
+@registry.register_hparams
+def their_tpu():
+  return transformer.transformer_tpu()
+"""
+CHANGED = """
 @registry.register_hparams("their_changed_set")
 def changed():
   hparams = transformer.transformer_base_single_gpu()
@@ -39,18 +44,10 @@ def changed():
   return hparams
 
 @registry.register_hparams
-def their_first():
-  return transformer.transformer_base_v1()
-
-@registry.register_hparams
 def their_lstm():
   hparams = lstm.lstm_luong_attention()
   hparams.hidden_size = 96
   return hparams
-
-@registry.register_hparams
-def their_tpu():
-  return transformer.transformer_tpu()
 
 @registry.register_hparams
 def their_music():
@@ -63,32 +60,38 @@ def their_universal():
   hparams = transformer.transformer_base()
   hparams.hidden_size = 32
   return universal_transformer.update_hparams_for_universal_transformer(hparams)
-""")
-    base, changed, first = (HPARAMS.get(name)() for name in ("their_base", "their_changed_set", "their_first"))
-    ours = HPARAMS.get("transformer_base_v3")()
-    same = (
-        "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "norm_position", "attention_dropout",
-        "relu_dropout", "layer_prepostprocess_dropout", "label_smoothing", "optimizer_adam_beta1",
-        "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_schedule", "learning_rate",
-        "learning_rate_warmup_steps", "batch_size", "max_length",
-    )  # fmt: skip
-    assert {name: getattr(base, name) for name in same} == {name: getattr(ours, name) for name in same}
+"""
+SAME = (
+    "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "norm_position", "attention_dropout",
+    "relu_dropout", "layer_prepostprocess_dropout", "label_smoothing", "optimizer_adam_beta1",
+    "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_schedule", "learning_rate",
+    "learning_rate_warmup_steps", "batch_size", "max_length", "optimizer",
+)  # fmt: skip
+
+
+def test_sets_have_the_values_of_their_version(load):
+    from tensor2tensor.models import transformer
+
+    load(UNCHANGED)
+    for theirs, ours in (("their_base", "transformer_base_v3"), ("their_tpu", "transformer_tpu")):
+        found, expected = ({name: getattr(HPARAMS.get(one)(), name) for name in SAME} for one in (theirs, ours))
+        assert found == expected
+    first = HPARAMS.get("their_first")()
     assert (first.norm_position, first.learning_rate, first.learning_rate_warmup_steps) == ("post", 1.0, 4000)
+    assert transformer.transformer_librispeech_v1().hidden_size == 256
+    assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
+
+
+def test_sets_keep_what_a_plugin_changes(load):
+    load(CHANGED)
+    names = ("their_changed_set", "their_lstm", "their_music", "their_universal")
+    changed, recurrent, music, universal = (HPARAMS.get(name)() for name in names)
     assert (changed.hidden_size, changed.batch_size, changed.learning_rate_warmup_steps) == (64, 1024, 16000)
     assert (changed.max_input_seq_length, changed.max_target_seq_length) == (3, 0)
     assert changed.learning_rate == pytest.approx(0.2 * 16000**-0.5)
-    assert (type(HPARAMS.get("their_lstm")()), HPARAMS.get("their_lstm")().hidden_size) == (
-        type(HPARAMS.get("lstm_luong_attention")()), 96,
-    )  # fmt: skip
-    assert HPARAMS.get("their_universal")().hidden_size == 32
-    music = HPARAMS.get("their_music")()
+    assert (type(recurrent), recurrent.hidden_size) == (type(HPARAMS.get("lstm_luong_attention")()), 96)
     assert (music.hidden_size, music.positions, music.relative_keys, music.relu_dropout) == (1024, "sinusoidal", 8, 0)
-    assert transformer.transformer_librispeech_v1().hidden_size == 256
-    assert (transformer.transformer_l4().num_hidden_layers, transformer.transformer_h1().num_heads) == (4, 1)
-    tpu, our_tpu = (HPARAMS.get(name)() for name in ("their_tpu", "transformer_tpu"))
-    assert {name: getattr(tpu, name) for name in ("optimizer", *same)} == {
-        name: getattr(our_tpu, name) for name in ("optimizer", *same)
-    }
+    assert universal.hidden_size == 32
 
 
 def test_networks_of_tensorflow_1_are_refused_where_they_are_used(load):
@@ -196,12 +199,13 @@ def test_a_notebook_restores_a_checkpoint_of_theirs_and_of_ours_and_translates(t
     network = reference.Network(reference.NEW, values, variables, target_space_id=8)
     first = network.logits(np.array(inputs[0][0]), np.array([5]))[0]
     assert found[0][0] == first.argmax()
-    numbers = t2t.load("zoo:ende_numbers").problem.encoders["inputs"].encode("twenty-one cats")
+    of_zoo = t2t.load("zoo:ende_numbers").problem.encoders
+    numbers = of_zoo["inputs"].encode("twenty-one cats")
     with tfe.restore_variables_on_create("zoo:ende_numbers"):
         ours = model.infer({"inputs": [[*numbers, 1, 0]]})["outputs"]
         with refused("top_beams=2"):
             model.infer({"inputs": [numbers]}, top_beams=2)
-    assert t2t.load("zoo:ende_numbers").problem.encoders["targets"].decode(ours[0][:-1]) == "einundzwanzig Katzen"
+    assert of_zoo["targets"].decode(ours[0][:-1]) == "einundzwanzig Katzen"
     with refused("infer:", "restore_variables_on_create(path)`,"):
         model.infer({"inputs": [numbers]})
     hparams.del_hparam("problem")

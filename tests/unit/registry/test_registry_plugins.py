@@ -348,7 +348,8 @@ def half(first, second=None):
 
 @register_problem
 class HalfAProblem(Text2Text):
-    pass
+    def generate_samples(self, split, context):
+        return []
 """
 
 

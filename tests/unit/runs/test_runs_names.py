@@ -31,16 +31,6 @@ def get_named_range(name):
 
 
 @pytest.mark.parametrize(("registry", "function", "get", "about"), [
-    (HPARAMS, lambda hparams: hparams, get_hparams, ["'hparams'"]),
-    (HPARAMS_RANGES, lambda: None, get_named_range, []),
-    (HPARAMS_RANGES, lambda one, two: None, get_named_range, ["'two'"]),
-])  # fmt: skip
-def test_a_function_with_other_arguments_is_named_by_its_origin(registry, function, get, about):
-    with registered(registry, "my_name", function), refused("'my_name'", "registrations.py:", *about):
-        get("my_name")
-
-
-@pytest.mark.parametrize(("registry", "function", "get", "about"), [
     (HPARAMS, lambda: None, get_hparams, ["'my_name'", "NoneType"]),
     (HPARAMS_RANGES, lambda rhp: rhp.set_int("train_steps", 1, 9), get_named_range, ["--hparams_range=my_name:"]),
 ])  # fmt: skip

@@ -61,7 +61,7 @@ class Together(ServedModel):
     """A model that answers two batches at a time, and notes the devices."""
 
     def answer(self, questions):
-        self.used.append(functions._current.get())
+        self.used.append(functions.current_copy.get())
         self.both_are_here.wait()
         return super().answer(questions)
 
