@@ -88,6 +88,18 @@ class HParams:
         return self.override_from_dict(parse_overrides(values, self._values, self._values))
 
 
+def from_own_set(name: str) -> Callable[[], HParams]:
+    """Returns the function of a set whose values are those of a set of this project."""
+
+    def make() -> HParams:
+        hparams = HParams(**dict(HPARAMS.get(name)().items()))
+        hparams.__dict__["own_set"] = name
+        return hparams
+
+    make.__doc__ = f"The set {name}."
+    return make
+
+
 __getattr__ = placeholders_of(__name__)
 
 
