@@ -82,7 +82,7 @@ def check_address(path: str | os.PathLike[str], flag: str = "") -> None:
     if scheme in _OF_THIS_MACHINE or not _is_known(scheme):
         raise _unsupported(text, scheme, flag)
     if any(part in ("", ".", "..") for part in _parts(text)[1:]):
-        raise UserError(f"{f'--{flag}=' if flag else ''}{text}: write the address without empty parts, . and ..")
+        raise UserError(f"{f'--{flag}=' if flag else ''}{text}: it has empty parts, . or ..", "leave them out")
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -267,7 +267,7 @@ def zoo_path(text: str) -> Path:
             f"name one of them, or the folder of others with --zoo_dir or the variable {ZOO_VARIABLE}",
         )
     if any(part in ("", ".", "..") for part in rest):
-        raise UserError(f"{text}: write the path without empty parts, . and ..")
+        raise UserError(f"{text}: its path has empty parts, . or ..", "leave them out")
     return runs[name].joinpath(*rest)
 
 

@@ -189,9 +189,9 @@ def _with_element(name: str, values: Any, index: int, match: re.Match[str]) -> t
     if not isinstance(values, tuple):
         raise UserError(f"hparam {name}[{index}]: it is one value, not a list", f"write {name}=value")
     if match["list"] is not None:
-        raise UserError(f"hparam {name}[{index}]: an element is one value, not a list")
+        raise UserError(f"hparam {name}[{index}]: it is given a list", "give one value for an element")
     if index >= len(values):
-        raise UserError(f"hparam {name}[{index}]: it has {len(values)} elements, counted from 0")
+        raise UserError(f"hparam {name}[{index}]: it has {len(values)} elements", "count them from 0")
     element = _scalar(name, type(values[index]), _text(match))
     return (*values[:index], element, *values[index + 1 :])
 

@@ -135,14 +135,14 @@ class RangedHParams:
         if not (smallest < largest and math.isfinite(smallest) and math.isfinite(largest)):
             raise UserError(f"range of {name}: from {smallest} to {largest} holds nothing", "put the smaller one first")
         if scale != self.LINEAR_SCALE and smallest <= 0:
-            raise UserError(f"range of {name}: on a logarithmic scale it begins above 0, not at {smallest}")
+            raise UserError(f"range of {name}: its logarithmic scale begins at {smallest}", "begin above 0")
         self._add(Range(name, kind, (smallest, largest), scale))
 
     def _add(self, one: Range) -> None:
         if one.name in self.ranges:
             raise UserError(f"range of {one.name} is set twice", "keep one")
         if not one.values or len(set(one.values)) < len(one.values):
-            raise UserError(f"range of {one.name}: {list(one.values)}: give values, each once")
+            raise UserError(f"range of {one.name}: it has the values {list(one.values)}", "give values, each once")
         self.ranges[one.name] = one
 
 

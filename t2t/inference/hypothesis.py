@@ -96,5 +96,5 @@ def read_hypotheses(
             cut = ends and ids[-1] != EOS_ID
             hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.repaired, cut=cut))
     if not hypotheses:
-        raise UserError(NOT_FINITE)
+        raise UserError(*NOT_FINITE)
     return hypotheses

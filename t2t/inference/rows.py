@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from t2t.data.reading.batching import Ladder, cut_batches
+from t2t.data.reading.batching import cut_batches, width_ladder
 from t2t.errors import ArgumentError, UserError, memory_errors_as_machine_errors
 from t2t.features.feature import shown
 from t2t.files.lines import without_surrogates
@@ -55,8 +55,8 @@ def max_answers(model: ModelFacts) -> int:
 
 log = logging.getLogger("t2t")
 
-NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
-"""Error message for NaN or infinite outputs."""
+NOT_FINITE = ("the model gives no finite probabilities: its weights hold NaN or infinity", "use an earlier checkpoint")
+"""What an error says about NaN or infinite outputs."""
 
 USUAL_LONGEST = 1024
 """Default limit of input ids: attention memory grows with their square."""
@@ -167,7 +167,7 @@ def batches_of(rows: Sequence[Row], sizes: np.ndarray, most: int) -> list[Batche
         sizes: of each, see `row_sizes`.
         most: maximum ids in a batch, padding included.
     """
-    batches = cut_batches(np.arange(len(rows)), {INPUTS: sizes}, max(most, 1), Ladder(int(sizes.max()), 1.0))
+    batches = cut_batches(np.arange(len(rows)), {INPUTS: sizes}, max(most, 1), width_ladder(int(sizes.max()), 1.0))
     return [(batch.indices, padded([rows[i] for i in batch.indices])) for batch in reversed(batches)]
 
 

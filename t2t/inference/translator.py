@@ -582,7 +582,7 @@ class Translator:
             if on_done is not None:
                 on_done(len(indices))
         if not np.isfinite(scores).all():
-            raise UserError(NOT_FINITE)
+            raise UserError(*NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
 
     def score_tokens(

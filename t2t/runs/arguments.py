@@ -221,5 +221,10 @@ def as_overrides(value: Any) -> str:
     if isinstance(value, Mapping):
         return format_overrides(value)
     if not isinstance(value, str | None):
-        raise ArgumentError("give a dict, or text such as 'batch_size=512,num_heads=4'", option="hparams", value=value)
+        raise ArgumentError(
+            "it is neither a dict nor text",
+            "give a dict, or text such as 'batch_size=512,num_heads=4'",
+            option="hparams",
+            value=value,
+        )
     return value or ""

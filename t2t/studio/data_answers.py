@@ -47,7 +47,7 @@ def data_pieces_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any
     index = query_int(data, "vocabulary", 0, 0, max(0, len(split.vocabularies) - 1))
     order = data.get("order", next(iter(ORDERS)))
     if order not in ORDERS:
-        raise UserError(f"order {order!r} is not known", f"ask for one of {', '.join(ORDERS)}")
+        raise UserError(f"order {order!r}: it is not known", f"ask for one of {', '.join(ORDERS)}")
     if not split.vocabularies:
         raise UserError(f"{split.problem.name}: no feature has a vocabulary", "see another problem")
     return pieces_json(split, index, order, str(data.get("text", "")), start, count)

@@ -49,7 +49,7 @@ def curves_answer(studio: Studio, data: Mapping[str, Any]) -> dict[str, Any]:
     names = run_names(studio, data)
     by = data.get("by", UPDATES)
     if by not in (UPDATES, HOURS):
-        raise UserError(f"by {by!r} is not known", f"ask for {UPDATES} or {HOURS}")
+        raise UserError(f"by {by!r}: it is not known", f"ask for {UPDATES} or {HOURS}")
     most = json_int(data, "most", 1000, 4, MOST_POINTS)
     view = {
         "by": by,
@@ -120,7 +120,7 @@ def json_int(data: Mapping[str, Any], name: str, default: int, least: int, most:
     """Returns an integer from a JSON body; raises UserError for other types and values out of bounds."""
     value = data.get(name, default)
     if type(value) is not int or not least <= value <= most:
-        raise UserError(f"{name} {value!r} is out of bounds", f"send a whole number from {least} to {most}")
+        raise UserError(f"{name} {value!r}: it is out of bounds", f"send a whole number from {least} to {most}")
     return value
 
 
@@ -128,14 +128,14 @@ def query_int(data: Mapping[str, Any], name: str, default: int, least: int, most
     """Returns an integer from a query string; raises UserError for other texts and values out of bounds."""
     text = str(data.get(name, default))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise UserError(f"{name} {text[:20]!r} is out of bounds", f"send a whole number from {least} to {most}")
+        raise UserError(f"{name} {text[:20]!r}: it is out of bounds", f"send a whole number from {least} to {most}")
     return int(text)
 
 
 def _json_number(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
     if value is not None and type(value) not in (int, float):
-        raise UserError(f"{name} {value!r} is not a number", "send one")
+        raise UserError(f"{name} {value!r}: it is not a number", "send one")
     return value
 
 

@@ -32,8 +32,8 @@ class Batch:
     """(N,) the row that each example is packed into, ascending; None for one example per row."""
 
 
-class Ladder:
-    """The widths that batches may have, few so that a run has few shapes.
+def width_ladder(longest: int, step: float = LADDER_STEP) -> np.ndarray:
+    """Returns the widths that batches may have, ascending int64: few, so that a run has few shapes.
 
     They start at `SHORTEST_WIDTH`; each is `step` times the one before and at least 1 larger. The last one is `longest`
     itself, so that rounding never exceeds the length limit.
@@ -42,26 +42,20 @@ class Ladder:
         longest: longest length that can occur.
         step: ratio of neighbouring widths; 1.0 for exact widths.
     """
-
-    def __init__(self, longest: int, step: float = LADDER_STEP):
-        if step < 1.0:
-            raise ValueError(f"a ladder of step {step}; it needs at least 1.0")
-        longest = max(1, longest)
-        if step == 1.0:
-            rungs = list(range(1, longest))
-        else:
-            rungs = [SHORTEST_WIDTH]
-            while rungs[-1] < longest:
-                rungs.append(max(rungs[-1] + 1, int(rungs[-1] * step)))
-        self.rungs = np.array([rung for rung in rungs if rung < longest] + [longest])
-        """Ascending, int64."""
-
-    def round_up(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns, for each length, the smallest rung that is not below it."""
-        return self.rungs[np.searchsorted(self.rungs, lengths)]
+    if step < 1.0:
+        raise ValueError(f"a ladder of step {step}; it needs at least 1.0")
+    longest = max(1, longest)
+    if step == 1.0:
+        return np.arange(1, longest + 1)
+    rungs = [SHORTEST_WIDTH]
+    while rungs[-1] < longest:
+        rungs.append(max(rungs[-1] + 1, int(rungs[-1] * step)))
+    return np.array([rung for rung in rungs if rung < longest] + [longest])
 
 
-def cut_batches(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
+def cut_batches(
+    indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: np.ndarray
+) -> list[Batch]:
     """Sorts examples by the target's width, then by source length, and cuts them into batches, greedily.
 
     Source lengths are sorted in alternating directions from one width to the next, so that a batch across two widths
@@ -72,7 +66,7 @@ def cut_batches(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_si
         lengths: by feature, (N,); empty where no feature is a sequence.
         batch_size: padded tokens per side, or examples if no feature is a sequence. A longer example makes a batch of
             one.
-        ladder: the widths allowed.
+        ladder: the widths allowed, see `width_ladder`.
 
     Returns:
         Batches that hold each example once, those with the shortest targets first.
@@ -80,11 +74,11 @@ def cut_batches(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_si
     if not lengths:
         return [Batch(indices[start : start + batch_size], {}) for start in range(0, len(indices), batch_size)]
     *others, main = sorted(lengths, key=lambda name: name == TARGETS)
-    rung = np.searchsorted(ladder.rungs, lengths[main])
+    rung = np.searchsorted(ladder, lengths[main])
     rising = np.where(rung % 2 == 0, 1, -1)
     order = np.lexsort([*(lengths[name] * rising for name in others), rung])  # lexsort: the primary key comes last
     indices = indices[order]
-    widths = {name: ladder.round_up(lengths[name][order]) for name in lengths}
+    widths = {name: ladder[np.searchsorted(ladder, lengths[name][order])] for name in lengths}
     widest = np.maximum.reduce(list(widths.values()))
     batches, start = [], 0
     while start < len(indices):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from t2t.data.reading.batch_arrays import Arrays, read_batch
-from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
+from t2t.data.reading.batching import LADDER_STEP, Batch, cut_batches, width_ladder
 from t2t.data.reading.preprocessors import mask_rows
 from t2t.data.reading.reader import SequenceLengths, SplitReader, checked_columns
 from t2t.problems.preprocessors import TokenMasking
@@ -24,7 +24,7 @@ class EvalBatches:
         limit: number of examples to use, from the first; None for all.
         max_length: longer sequences of ids are cut to it, keep their end of sequence and are counted in `shortened`;
             None to cut none. Audio may have any length.
-        ladder_step: ratio of neighbouring widths, see `Ladder`.
+        ladder_step: ratio of neighbouring widths, see `width_ladder`.
         masking: hides tokens of each example, always the same ones, see `Problem.masking`; None for none.
     """
 
@@ -48,7 +48,7 @@ class EvalBatches:
         """Examples with a sequence that was cut."""
         if max_length is not None and sequences.limited:
             self.shortened = int((sequences.most(lengths) > max_length).sum())
-        ladder = Ladder(max(sequences.longest.values(), default=1), ladder_step)
+        ladder = width_ladder(max(sequences.longest.values(), default=1), ladder_step)
         self._batches = cut_batches(indices, sequences.clipped(lengths), batch_size, ladder)
 
     def extremes(self) -> list[Arrays]:

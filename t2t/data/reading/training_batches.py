@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from t2t.data.reading.batch_arrays import Arrays, read_batch
-from t2t.data.reading.batching import LADDER_STEP, Batch, Ladder, cut_batches
+from t2t.data.reading.batching import LADDER_STEP, Batch, cut_batches, width_ladder
 from t2t.data.reading.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.data.reading.packing import PackedRows, check_packing
 from t2t.data.reading.preprocessors import PreprocessedReader, mask_rows, pool_of
@@ -67,7 +67,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             features under their own names.
         max_length: examples with a longer sequence of ids are skipped, or cut if the target is a class; None for no
             limit. Audio may have any length.
-        ladder_step: ratio of neighbouring widths, see `Ladder`.
+        ladder_step: ratio of neighbouring widths, see `width_ladder`.
         fixed_shapes: largest number of shapes, see `FixedShapes`; 0 for any.
         fixed_shapes_multiple: widths of fixed shapes are multiples of this, up to `max_length`.
         packed_length: ids per row into which several examples are packed, see `PackedRows`; 0 for one example per row.
@@ -226,7 +226,6 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             self._epoch, self._window = self._epoch + 1, 0
 
     def _reader_of(self, epoch: int) -> SplitReader:
-        """Returns the reader of an epoch's examples, which applies the preprocessors."""
         if not self._preprocessors:
             return self._reader
         return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch, self._pool)
@@ -259,12 +258,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             batches = self.shapes.cut_batches(indices, lengths)
         return self._order.shuffled(batches, epoch, window), reader
 
-    def _ladder(self, lengths: Arrays) -> Ladder:
+    def _ladder(self, lengths: Arrays) -> np.ndarray:
         """Returns the widths for a window, up to the longest of the split or, if that is unknown, of the window."""
         longest = self._sequences.longest
         if self.resized:
             longest = {name: int(counts.max(initial=1)) for name, counts in lengths.items()}
-        return Ladder(max(longest.values(), default=1), self._ladder_step)
+        return width_ladder(max(longest.values(), default=1), self._ladder_step)
 
     def _choose_shapes(self, count: int, multiple: int) -> FixedShapes:
         """Returns the fixed shapes, chosen for the first window that has examples within `max_length`."""

@@ -73,7 +73,7 @@ class HuggingFaceExport(Export):
         model = translator.model
         self._network: Network = (t5_network if not t5_complaints(model.hparams) else marian_network)(model)
         if not all(np.isfinite(tensor).all() for tensor in self._network.tensors.values()):
-            raise UserError(NOT_FINITE)
+            raise UserError(*NOT_FINITE)
         self._scores = scores_of(job)
 
     def _check(self) -> None:

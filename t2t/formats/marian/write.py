@@ -156,7 +156,7 @@ def write_model(folder: Path, model: Transformer) -> None:
         array = weights[path] if path in weights else np.zeros(width, np.float32)  # Marian always has biases
         arrays[name] = array if array.ndim == 2 else array[None]
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise UserError(NOT_FINITE)
+        raise UserError(*NOT_FINITE)
     described = np.frombuffer(format_settings(_settings(model)).encode() + b"\0", np.int8)
     entries: dict[str, Any] = {SETTINGS: described, **arrays}
     np.savez(folder / MODEL, **entries)

@@ -125,7 +125,7 @@ def write_weights(
     """
     weights = {path: np.asarray(weight, np.float32) for path, weight in weights.items()}
     if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
-        raise UserError(NOT_FINITE)
+        raise UserError(*NOT_FINITE)
     spec = build_spec(hparams, weights, _positions(hparams, weights, longest), tokens, alignment)
     spec.validate()
     spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)

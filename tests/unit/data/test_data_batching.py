@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.data.reading.batching import Ladder, cut_batches, pad_to, padded_size
+from t2t.data.reading.batching import cut_batches, pad_to, padded_size, width_ladder
 from t2t.data.reading.reader import batch_unit
 from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.errors import refused
@@ -37,9 +37,9 @@ def greedy(pairs, batch_size, rungs):
 
 @given(LENGTHS, st.integers(1, 400), st.sampled_from([1.0, 1.1, 1.5]))
 def test_cut_is_the_greedy_rule_and_batches_fit_their_examples(pairs, batch_size, step):
-    ladder = Ladder(60, step)
+    ladder = width_ladder(60, step)
     batches = cut_batches(np.arange(len(pairs)), by_name(pairs), batch_size, ladder)
-    assert [batch.indices.tolist() for batch in batches] == greedy(pairs, batch_size, ladder.rungs.tolist())
+    assert [batch.indices.tolist() for batch in batches] == greedy(pairs, batch_size, ladder.tolist())
     for batch in batches:
         assert len(batch.indices) * max(batch.widths.values()) <= batch_size or len(batch.indices) == 1
         for side, name in enumerate(("inputs", "targets")):
@@ -51,9 +51,7 @@ def test_cut_is_the_greedy_rule_and_batches_fit_their_examples(pairs, batch_size
 def test_sources_rise_and_fall_from_one_width_to_the_next():
     """Targets of 3 and 4 have the widths 4 and 8: three rows of the longer side fit 24 tokens of width 8."""
     lengths = {"inputs": np.array([2, 8, 5, 1, 5, 8, 2]), "targets": np.array([4, 4, 3, 4, 8, 8, 8])}
-    ladder = Ladder(8, 2.0)
-    ladder.rungs = np.array([4, 8])
-    batches = cut_batches(np.arange(7), lengths, 24, ladder)
+    batches = cut_batches(np.arange(7), lengths, 24, np.array([4, 8]))
     assert [lengths["inputs"][batch.indices].tolist() for batch in batches] == [[1, 2, 5], [8, 8, 5], [2]]
 
 
@@ -65,31 +63,30 @@ def test_sources_rise_and_fall_from_one_width_to_the_next():
 def test_a_batch_may_be_as_large_as_its_budget_by_the_longer_side_and_no_larger(lengths, rows_by_size):
     arrays = {name: np.array(values) for name, values in lengths.items()}
     for batch_size, rows in rows_by_size.items():
-        batches = cut_batches(np.arange(len(arrays["targets"])), arrays, batch_size, Ladder(5, 1.0))
+        batches = cut_batches(np.arange(len(arrays["targets"])), arrays, batch_size, width_ladder(5, 1.0))
         assert [len(batch.indices) for batch in batches] == rows
 
 
 def test_without_sequences_batch_size_counts_examples():
-    batches = cut_batches(np.array([4, 2, 9, 1, 0]), {}, 2, Ladder(1))
+    batches = cut_batches(np.array([4, 2, 9, 1, 0]), {}, 2, width_ladder(1))
     assert [b.indices.tolist() for b in batches] == [[4, 2], [9, 1], [0]]
     assert batches[0].widths == {}
 
 
 def test_ladder_by_hand():
     # 8 * 1.5 = 12, 18, 27, 40.5 -> 40, then the longest instead of 60.
-    assert Ladder(50, 1.5).rungs.tolist() == [8, 12, 18, 27, 40, 50]
+    assert width_ladder(50, 1.5).tolist() == [8, 12, 18, 27, 40, 50]
     # At least one more each: 8, 9, 10, then 11 (10 * 1.1), 12 (12.1).
-    assert Ladder(12, 1.1).rungs.tolist() == [8, 9, 10, 11, 12]
-    assert Ladder(5, 1.1).rungs.tolist() == [5]
-    assert Ladder(8, 1.5).rungs.tolist() == [8]
-    assert Ladder(9, 1.5).rungs.tolist() == [8, 9]
+    assert width_ladder(12, 1.1).tolist() == [8, 9, 10, 11, 12]
+    assert width_ladder(5, 1.1).tolist() == [5]
+    assert width_ladder(8, 1.5).tolist() == [8]
+    assert width_ladder(9, 1.5).tolist() == [8, 9]
     # A rung that equals the longest length appears only once.
-    assert Ladder(12, 1.5).rungs.tolist() == [8, 12]
-    assert Ladder(0, 1.0).rungs.tolist() == Ladder(1, 1.0).rungs.tolist() == Ladder(0, 1.1).rungs.tolist() == [1]
-    assert Ladder(4, 1.0).rungs.tolist() == [1, 2, 3, 4]
-    assert Ladder(50, 1.5).round_up(np.array([1, 8, 9, 41, 50])).tolist() == [8, 8, 12, 50, 50]
+    assert width_ladder(12, 1.5).tolist() == [8, 12]
+    assert width_ladder(0, 1.0).tolist() == width_ladder(1, 1.0).tolist() == width_ladder(0, 1.1).tolist() == [1]
+    assert width_ladder(4, 1.0).tolist() == [1, 2, 3, 4]
     with refused("1.0", by=ValueError):
-        Ladder(10, 0.9)
+        width_ladder(10, 0.9)
 
 
 @pytest.mark.parametrize(("kinds", "unit"), [

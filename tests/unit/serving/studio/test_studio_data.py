@@ -243,11 +243,11 @@ def test_answers_are_of_the_split_that_is_asked_for_which_is_opened_once_with_ba
         (data_answer, {"split": "tset"}, "'tset': colours train, dev"),
         (data_answer, {"problem": "other"}, "other translate_ende_numbers;"),
         (data_answer, {"run": "nowhere"}, "'nowhere'"),
-        (data_examples_answer, {"count": "51"}, "count '51': 1 50"),
-        (data_examples_answer, {"start": "-1"}, "start '-1': 0"),
-        (data_examples_answer, {"start": "²"}, "start '²': 0"),
-        (data_pieces_answer, {"vocabulary": "1"}, "vocabulary '1': 0"),
-        (data_pieces_answer, {"order": "best"}, "order 'best': frequent, id"),
+        (data_examples_answer, {"count": "51"}, "count '51' 1 50"),
+        (data_examples_answer, {"start": "-1"}, "start '-1' 0"),
+        (data_examples_answer, {"start": "²"}, "start '²' 0"),
+        (data_pieces_answer, {"vocabulary": "1"}, "vocabulary '1' 0"),
+        (data_pieces_answer, {"order": "best"}, "order 'best' frequent, id"),
     ],
 )
 def test_mistakes_are_said(studio, answer, asked, about):

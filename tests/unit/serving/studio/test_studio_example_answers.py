@@ -105,7 +105,7 @@ def test_the_map_is_of_the_class_that_is_asked_for(classes, name):
 
 
 @pytest.mark.parametrize(
-    ("asked", "about"), [({"example": 4}, ["4:", "3"]), ({"example": 0, "class": "pink"}, ["'pink':", *NAMES])]
+    ("asked", "about"), [({"example": 4}, ["4", "3"]), ({"example": 0, "class": "pink"}, ["'pink':", *NAMES])]
 )
 def test_mistakes_are_said(classes, asked, about):
     with refused(*about):
