@@ -101,15 +101,3 @@ def from_own_set(name: str) -> Callable[[], HParams]:
 
 
 __getattr__ = placeholders_of(__name__)
-
-
-def from_own_set(name: str) -> Callable[[], HParams]:
-    """Returns the function of a set whose values are those of a set of this project."""
-
-    def make() -> HParams:
-        hparams = HParams(**dict(HPARAMS.get(name)().items()))
-        hparams.__dict__["own_set"] = name
-        return hparams
-
-    make.__doc__ = f"The set {name}."
-    return make
