@@ -284,7 +284,6 @@ def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """Returns the recorded files by name; empty if the side file is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, UserError):
         return read_sealed(folder / SIDE_FILE)
     return {}

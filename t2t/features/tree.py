@@ -104,5 +104,4 @@ def tree_labels(encoder: TextEncoder) -> TreeLabels:
 
 
 def _count_labels(splits: Sequence[str], read: Callable[[str], Iterator[str]]) -> dict[str, Counter[str]]:
-    """Counts labels and ends of phrases by split."""
     return {split: Counter(label for tree in read(split) for label in tree.split()) for split in splits}

@@ -119,7 +119,6 @@ def read_stories(lines: Sequence[str], name: str, sentences: int) -> Iterator[li
 
 
 def _words(sentence: str) -> str:
-    """Returns a sentence in lower case with spaces around `.`, `?` and `!`."""
     return " ".join(re.sub(r"([.?!])", r" \1 ", sentence.lower()).split())
 
 

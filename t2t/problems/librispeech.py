@@ -92,7 +92,6 @@ class Librispeech(Speech2Text):
         return TfdsSplit(self.name, _DATASET, _tfds_split(part), context, _instead(context)).count_shards()
 
     def _transcripts(self, folder: Path) -> list[Path]:
-        """Returns the files of transcripts of a part, one for each reader and chapter."""
         found = sorted(folder.glob(_TRANSCRIPTS))
         if not found:
             raise UserError(f"{self.name}: {folder} has no transcripts ({_TRANSCRIPTS})", "unpack its archive there")

@@ -110,7 +110,6 @@ class TfdsSplit:
         return Path(self.context.tmp_dir) / FOLDER
 
     def _prepared(self) -> Any:
-        """Returns the builder of a data set that has been downloaded and prepared."""
         import tensorflow_datasets as tfds
         from tensorflow_datasets.core.download import downloader
 

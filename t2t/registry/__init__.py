@@ -58,11 +58,7 @@ SEARCH_METHODS: Registry[Any] = Registry(
     read_source=True,
 )  # fmt: skip
 METRICS: Registry[Any] = Registry(
-    "metric",
-    "t2t.metrics",
-    bases=(),
-    called=lambda hypotheses, references, language="", sources=(), more_references=(): None,
-    read_source=True,
+    "metric", "t2t.metrics", bases=(), called=lambda hypotheses, references, *, sources=None: None, read_source=True
 )
 EXPORTERS: Registry[Any] = Registry(
     "exporter", "t2t.formats.built_in", bases=(), called=lambda translator, job: None, read_source=True

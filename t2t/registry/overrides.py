@@ -174,16 +174,18 @@ def _definition_of(cls: type, name: str) -> str:
 
 
 def _check_call(value: Any, called: Callable[..., Any]) -> None:
-    """Raises PluginError for a class or function that does not take the parameters of `called`."""
+    """Raises PluginError for a class or function that does not take the parameters of `called`.
+
+    Parameters of `called` with a default are passed only to those that have them.
+    """
     parameters = inspect.signature(called).parameters.values()
-    by_name = [one.name for one in parameters if one.kind == one.KEYWORD_ONLY]
-    positional = [one.name for one in parameters if one.name not in by_name and one.default is one.empty]
-    optional = [one.name for one in parameters if one.default is not one.empty]  # given to those that have them
+    keywords = [one for one in parameters if one.kind == one.KEYWORD_ONLY]
+    positional, by_name = [one.name for one in parameters if one not in keywords], [one.name for one in keywords]
     has_init = isinstance(value, type) and value.__init__ is not object.__init__  # type: ignore[misc]
     try:
         signature = inspect.signature(value.__init__ if has_init else value)
-        by_name_too = [name for name in optional if name in signature.parameters]
-        signature.bind(*["self"] * has_init, *positional, **dict.fromkeys([*by_name, *by_name_too]))
+        by_name = [one.name for one in keywords if one.default is one.empty or one.name in signature.parameters]
+        signature.bind(*["self"] * has_init, *positional, **dict.fromkeys(by_name))
     except TypeError as error:
         is_class, name = isinstance(value, type), getattr(value, "__name__", type(value).__name__)
         given = ", ".join([*positional, *(f"{one}=" for one in by_name)])

@@ -100,14 +100,12 @@ class SentencePieceEncoder(TextEncoder):
         self.spelled = {token_id: [*chain.from_iterable(map(self._spell, self.piece(token_id)))] for token_id in ids}
 
     def _spell(self, character: str) -> list[int]:
-        """Returns the id of a character, or of its bytes."""
         token_id = self._processor.piece_to_id(character)
         if token_id != UNK_ID:
             return [token_id]
         return [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in character.encode()]
 
     def _spelled_out(self, ids: list[int]) -> list[int]:
-        """Replaces the ids that texts must not have."""
         if self.spelled.keys().isdisjoint(ids):
             return ids
         return [one for token_id in ids for one in self.spelled.get(token_id, (token_id,))]

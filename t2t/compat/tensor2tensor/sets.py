@@ -1,11 +1,10 @@
 """Turns hparams sets of Tensor2Tensor into sets of this project, and back for reading."""
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from t2t.compat.tensor2tensor.models import transformer
-from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.compat.tensor2tensor.utils.hparam import HParams, from_own_set
 from t2t.errors import UserError
 from t2t.formats.tensor2tensor.hparams import READ, translate
 from t2t.hparams.base import HParams as OwnHParams
@@ -21,18 +20,6 @@ _OF_MACHINES = frozenset(
     )
 )  # fmt: skip
 """Hparams of Tensor2Tensor about devices, logs and batches of a shape, without which a model learns the same."""
-
-
-def from_own_set(name: str) -> Callable[[], HParams]:
-    """Returns the function of a set whose values are those of a set of this project."""
-
-    def make() -> HParams:
-        hparams = HParams(**dict(HPARAMS.get(name)().items()))
-        hparams.__dict__["own_set"] = name
-        return hparams
-
-    make.__doc__ = f"The set {name}."
-    return make
 
 
 def their_set(name: str) -> HParams:

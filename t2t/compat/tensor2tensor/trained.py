@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.compat.tensor2tensor.data_generators.text_encoder import EOS_ID, PAD_ID, strip_ids
 from t2t.errors import UserError
 from t2t.formats.importer import TENSOR2TENSOR
@@ -85,7 +86,9 @@ def _loaded(run: str) -> Any:
 
 def _translator(path: str, model: str, hparams: Any) -> Any:
     run = path.partition(f"{os.sep}{_OF_RUNS}")[0]
-    return _loaded(run if os.path.isdir(run) or run.startswith("zoo:") else _imported(path, hparams))
+    # Folders of Tensor2Tensor's checkpoints may have that name, too.
+    is_own = run.startswith("zoo:") or RunDir.exists(Path(run)) or os.path.isdir(path)
+    return _loaded(run if is_own else _imported(path, hparams))
 
 
 def _imported(path: str, hparams: Any) -> str:

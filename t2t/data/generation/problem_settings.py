@@ -81,7 +81,6 @@ def _plain(value: Any) -> Any:
 
 
 def _digest(value: Any) -> Any:
-    """Replaces a long value by its digest."""
     text = json.dumps(value, sort_keys=True)
     if len(text) <= _LONGEST:
         return value

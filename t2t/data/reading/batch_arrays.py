@@ -88,7 +88,6 @@ def extreme_batches(
 
 
 def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
-    """Returns rows of a sequence feature without padding."""
     spec = reader.features[stored]
     shape = (rows, width * length_unit(spec), *spec.shape)
     dtype = batch_dtype(spec)
@@ -96,5 +95,4 @@ def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> n
 
 
 def _dummy_positions(rows: int, widths: Mapping[str, int]) -> Arrays:
-    """Returns the positions for rows with one example each."""
     return {POSITIONS[name]: np.tile(np.arange(width, dtype=np.int32), (rows, 1)) for name, width in widths.items()}

@@ -79,7 +79,6 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
         return self.state()
 
     def _next_problem(self) -> TrainingBatches:
-        """Returns the batches of the problem that the next batch is taken from."""
         problem = self._schedule(self._drawn // self._per_update + 1)
         self._drawn += 1
         return list(self._batches.values())[problem]

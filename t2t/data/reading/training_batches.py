@@ -226,7 +226,6 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             self._epoch, self._window = self._epoch + 1, 0
 
     def _reader_of(self, epoch: int) -> SplitReader:
-        """Returns the reader of an epoch's examples, which applies the preprocessors."""
         if not self._preprocessors:
             return self._reader
         return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch, self._pool)

@@ -160,7 +160,6 @@ class _Builder:
 
 
 def _atom(label: str) -> str:
-    """Escapes brackets in a label."""
     return re.sub(r"[()]", lambda found: _BRACKETS[found[0]], label)
 
 

@@ -190,14 +190,14 @@ def test_a_notebook_restores_a_checkpoint_of_theirs_and_of_ours_and_translates(t
     encoders = problems.problem(name).feature_encoders(str(tmp_path))
     values = reference.hparams(reference.NEW, norm="pre")
     variables = reference.random_variables(reference.NEW, values, vocabulary.vocab_size)
-    reference.write_run(tmp_path / "theirs", values, variables, {"model": "transformer"})
+    reference.write_run(tmp_path / "checkpoints/theirs", values, variables, {"model": "transformer"})
     inputs = [[[*encoders["inputs"].encode("a small dog"), 1]]]
     changes = {name: value for name, value in values.items() if name != "problem"}
     hparams = trainer_lib.create_hparams("transformer_base", data_dir=tmp_path, problem_name=name)
     hparams.override_from_dict({name: value for name, value in changes.items() if name in hparams})
-    (tmp_path / "theirs/hparams.json").unlink()
+    (tmp_path / "checkpoints/theirs/hparams.json").unlink()
     model = registry.model("transformer")(hparams, modes.EVAL)
-    with tfe.restore_variables_on_create(str(tmp_path / "theirs/model.ckpt-1234")):
+    with tfe.restore_variables_on_create(str(tmp_path / "checkpoints/theirs/model.ckpt-1234")):
         found = model.infer({"inputs": np.array(inputs)[..., None]}, decode_length=3)["outputs"]
     network = reference.Network(reference.NEW, values, variables, target_space_id=8)
     first = network.logits(np.array(inputs[0][0]), np.array([5]))[0]

@@ -1,7 +1,7 @@
 """The functions of Tensor2Tensor's sets of SliceNet."""
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.compat.tensor2tensor.sets import from_own_set
+from t2t.compat.tensor2tensor.utils.hparam import from_own_set
 
 slicenet_params1 = from_own_set("slicenet_1")
 slicenet_params1_noam = from_own_set("slicenet_1noam")

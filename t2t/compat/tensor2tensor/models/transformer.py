@@ -5,7 +5,7 @@ from typing import Any
 
 from t2t.compat.tensor2tensor.layers.common_hparams import basic_params1
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.compat.tensor2tensor.utils.hparam import HParams, from_own_set
 from t2t.registry import HPARAMS
 
 _COMPOSED = "constant*linear_warmup*rsqrt_decay"
@@ -215,7 +215,5 @@ _missing = placeholders_of(__name__)
 
 def __getattr__(name: str) -> Any:
     """Returns the function of a set that is here under the same name, such as those for speech, or a placeholder."""
-    from t2t.compat.tensor2tensor.sets import from_own_set  # which imports this module
-
     own = {"transformer_common_voice": "transformer_librispeech"}.get(name, name)
     return from_own_set(own) if own in HPARAMS else _missing(name)

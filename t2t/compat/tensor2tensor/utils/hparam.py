@@ -1,12 +1,13 @@
 """Tensor2Tensor's `HParams`: values by name, to be read and changed by attribute."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.hparams.override import parse_overrides
+from t2t.registry import HPARAMS
 
 _OWN = ("_values", "own_set", "changed")
 """Attributes that are no hparams, which a copy lacks until it is complete."""
@@ -85,6 +86,18 @@ class HParams:
     def parse(self, values: str) -> "HParams":
         """Changes values by a text `name=value,name=value`, and returns the set."""
         return self.override_from_dict(parse_overrides(values, self._values, self._values))
+
+
+def from_own_set(name: str) -> Callable[[], HParams]:
+    """Returns the function of a set whose values are those of a set of this project."""
+
+    def make() -> HParams:
+        hparams = HParams(**dict(HPARAMS.get(name)().items()))
+        hparams.__dict__["own_set"] = name
+        return hparams
+
+    make.__doc__ = f"The set {name}."
+    return make
 
 
 __getattr__ = placeholders_of(__name__)

@@ -1,8 +1,7 @@
 """The functions of Tensor2Tensor's sets of the Universal Transformer."""
 
 from t2t.compat.tensor2tensor.placeholders import placeholders_of
-from t2t.compat.tensor2tensor.sets import from_own_set
-from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.compat.tensor2tensor.utils.hparam import HParams, from_own_set
 
 universal_transformer_base = from_own_set("universal_transformer_base")
 universal_transformer_small = from_own_set("universal_transformer_small")
