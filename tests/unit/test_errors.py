@@ -67,15 +67,15 @@ def test_only_the_begin_of_a_long_name_is_compared():
 @pytest.mark.parametrize(
     ("asked", "found", "shown"),
     [
-        ("3", "40", "asked 3, found 40"),
-        ("x" * 200, "none", f"asked {'x' * 200}, found none"),
+        ("3", "40", "requested 3, found 40"),
+        ("x" * 200, "none", f"requested {'x' * 200}, found none"),
         (
             "/corpora/" + "a" * 300 + "/new.en" + "b" * 199,
             "/corpora/" + "a" * 300 + "/old.en" + "b" * 199,
-            f"asked ...{'a' * 99}/new.en{'b' * 94}..., found ...{'a' * 99}/old.en{'b' * 94}...",
+            f"requested ...{'a' * 99}/new.en{'b' * 94}..., found ...{'a' * 99}/old.en{'b' * 94}...",
         ),
-        ("a" * 300, "a" * 301, f"asked ...{'a' * 200}, found ...{'a' * 200}"),
-        ("x" + "a" * 299, "y", f"asked x{'a' * 199}..., found y"),
+        ("a" * 300, "a" * 301, f"requested ...{'a' * 200}, found ...{'a' * 200}"),
+        ("x" + "a" * 299, "y", f"requested x{'a' * 199}..., found y"),
     ],
 )
 def test_of_long_values_the_difference_is_shown(asked, found, shown):
