@@ -169,7 +169,10 @@ class Translator:
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
-        model = self.facts.hparams.to_dict()["model"]
+        hparams = self.facts.hparams
+        # Without defaults, so that a hparam that a later version adds changes nothing.
+        changed, values = hparams.difference(type(hparams)()), hparams.to_dict()["model"]
+        model = type(hparams).__name__, {name: values[name] for name in values if name in changed}
         besides = getattr(self._model, "average", getattr(self._model, "adapter_scale", ""))  # not seen in weights
         made_by = f"{t2t.__version__} {self.engine.name} {self.problem.name} {model} {besides}"
         digest = hashlib.sha256(made_by.encode())
