@@ -195,22 +195,23 @@ class RelativeKeys(keras.layers.Layer):
         `offset_PS` int32 is the position of each key minus that of the query: of one position of queries, or of every
         pair of one sequence.
         """
-        scaled = q_BHTK * float(self.key_size) ** -0.5
-        if offset_PS.shape[0] == 1:
-            return float32_product(scaled, self._vectors_of(offset_PS[0], q_BHTK))
         length = ops.shape(q_BHTK)[2]
-        offset_W = ops.arange(1 - length, 1 if self.causal else length)
-        return _by_key(float32_product(scaled, self._vectors_of(offset_W, q_BHTK)))
+        if offset_PS.shape[0] == 1:
+            return self._products(q_BHTK, offset_PS[0])
+        return _by_key(self._products(q_BHTK, ops.arange(1 - length, 1 if self.causal else length)))
 
-    def _vectors_of(self, offset_W, q_BHTK):
-        """Returns the vectors of distances, zeros where there are none, (B, H, W, K) in the type of the queries."""
-        row_W = offset_W + self.distances - 1
-        rows = self.vectors.shape[1]
+    def _products(self, q_BHTK, offset_W):
+        """Returns the products with the vectors of distances, 0 where there are none, (B, H, T, W) float32."""
+        row_W, rows = offset_W + self.distances - 1, self.vectors.shape[1]
         has_vector_W1 = ops.cast(ops.logical_and(row_W >= 0, row_W < rows), self.vectors.dtype)[:, None]
         # A row is taken more than once only for zeros, so that sums of its gradient have no order.
         found_HWK = ops.take(self.vectors, ops.clip(row_W, 0, rows - 1), axis=1) * has_vector_W1
-        shape = (ops.shape(q_BHTK)[0], *ops.shape(found_HWK))
-        return ops.broadcast_to(ops.cast(found_HWK, q_BHTK.dtype), shape)
+        # Rows of all sentences are one matrix: with vectors broadcast to each sentence, XLA's products on CPUs are wrong.
+        batch, _, queries, _ = ops.shape(q_BHTK)
+        q_HBTK = ops.transpose(q_BHTK * float(self.key_size) ** -0.5, (1, 0, 2, 3))
+        q_HNK = ops.reshape(q_HBTK, (self.num_heads, batch * queries, self.key_size))
+        x_HNW = float32_product(q_HNK, ops.cast(found_HWK, q_BHTK.dtype))
+        return ops.transpose(ops.reshape(x_HNW, (self.num_heads, batch, queries, -1)), (1, 0, 2, 3))
 
 
 def _by_key(x_BHTW):
