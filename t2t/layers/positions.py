@@ -206,7 +206,7 @@ class RelativeKeys(keras.layers.Layer):
         has_vector_W1 = ops.cast(ops.logical_and(row_W >= 0, row_W < rows), self.vectors.dtype)[:, None]
         # A row is taken more than once only for zeros, so that sums of its gradient have no order.
         found_HWK = ops.take(self.vectors, ops.clip(row_W, 0, rows - 1), axis=1) * has_vector_W1
-        # Rows of all sentences are one matrix: with vectors broadcast to each sentence, XLA's products on CPUs are wrong.
+        # Rows of all sentences are one matrix: of vectors broadcast to each sentence, XLA's products on CPUs are wrong.
         batch, _, queries, _ = ops.shape(q_BHTK)
         q_HBTK = ops.transpose(q_BHTK * float(self.key_size) ** -0.5, (1, 0, 2, 3))
         q_HNK = ops.reshape(q_HBTK, (self.num_heads, batch * queries, self.key_size))
