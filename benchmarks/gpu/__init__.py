@@ -1,4 +1,4 @@
-"""Measures training on a GPU: our update beside PyTorch's, and a run of Multi30k from its text to its score.
+"""Measures training on a GPU: our update and PyTorch's, and a run of Multi30k from its text to its score.
 
     KERAS_BACKEND=jax python -m benchmarks gpu --folder=FOLDER --data=MULTI30K
 
@@ -7,8 +7,8 @@ is compiled and uses its fused attention. Both sides train on the same batch, wi
 weights. `precision` and `tensorfloat32` in the file of `--json` describe the arithmetic of each side.
 
 Each finished measurement is stored in FOLDER, with all of them as tables in `page.md`, and the same command continues
-after an interruption. Without a GPU everything runs on the CPU; to try that, use
-`--config=tiny --steps=2 --batch_size=256`.
+after an interruption. Name a new folder for other code or another machine. Without a GPU everything runs on the CPU; to
+try that, use `--config=tiny --steps=2 --batch_size=256`.
 """
 
 import argparse
@@ -16,12 +16,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import multi30k
 from benchmarks.gpu.sizes import SIZES
-from benchmarks.harness.flags import chosen, peers_home
+from benchmarks.harness.flags import chosen
 from benchmarks.harness.machine import describe_machine
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.rows import Row, row, table, unavailable, write_json
@@ -40,7 +41,11 @@ def main(argv: list[str]) -> int:
     """Runs what is not finished, and writes the tables; returns the exit status."""
     arguments = _parser().parse_args(argv)
     names = chosen(arguments.config, SIZES, "--config")
-    folder = arguments.folder.expanduser().absolute()
+    with tempfile.TemporaryDirectory(prefix="t2t-gpu-") as scratch:
+        return _measure_all(names, arguments, (arguments.folder or Path(scratch)).expanduser().absolute())
+
+
+def _measure_all(names: list[str], arguments: argparse.Namespace, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [one for name in names for one in _compare(name, arguments, folder)]
     lines = ["# Training on a GPU", "", describe_machine(), "", *table(rows)]
@@ -69,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         help="whether XLA compiles TensorFlow's update; default on,off",
     )
     add("--peers", default="torch", help="torch, or empty to measure only this project")
-    add("--folder", type=Path, default=peers_home() / "gpu", help="folder of the results, which a second call reuses")
+    add("--folder", type=Path, help="folder of the results; a second call measures only what is missing in it")
     add("--data", type=Path, help="folder of Multi30k's files, to train on as well")
     add("--train_steps", type=int, default=8000, help="updates of that training; default 8000, the published recipe's")
     add("--json", type=Path, help="file to write the rows to")

@@ -1,6 +1,6 @@
 """Trains the published Transformer of Multi30k with the commands of docs/results.md, and scores the test set.
 
-Each command is told what to keep, so that the same sequence continues where it was cut off.
+A command that is finished is not run again, and one that was interrupted continues where it stopped.
 """
 
 import json

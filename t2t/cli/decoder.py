@@ -240,6 +240,23 @@ def _check(values: flags.FlagValues) -> None:
     _refuse_unread(values)
     if values.attention_to_html:
         check_output(values.attention_to_html)
+    _check_outputs(values, given)
+    if values.decode_reference:
+        check_reference(values)
+    check_shard_flags(values)
+    checked_beam_options(values)
+    if values.output_format == PHARAOH:
+        values.alignments = True
+    if (values.align_file or values.attention_to_html) and not values["engine"].present:
+        values.engine = TENSORFLOW  # the model itself is looked into
+    if source := values.decode_from_file or values.score_file or values.align_file:
+        check_files(source, values.decode_to_file)
+    elif values.decode_to_file:
+        check_output(values.decode_to_file)
+
+
+def _check_outputs(values: flags.FlagValues, given: list[str]) -> None:
+    """Raises UserError for flags of outputs that do not go together, or not with the mode that is `given`."""
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
             "it names where --decode_from_file, --score_file, --align_file or --decode_split writes",
@@ -268,18 +285,6 @@ def _check(values: flags.FlagValues) -> None:
             raise UserError(
                 f"it says what the outputs of --decode_from_file {what}", "give only that with it", option=name
             )
-    if values.decode_reference:
-        check_reference(values)
-    check_shard_flags(values)
-    checked_beam_options(values)
-    if values.output_format == PHARAOH:
-        values.alignments = True
-    if (values.align_file or values.attention_to_html) and not values["engine"].present:
-        values.engine = TENSORFLOW  # the model itself is looked into
-    if source := values.decode_from_file or values.score_file or values.align_file:
-        check_files(source, values.decode_to_file)
-    elif values.decode_to_file:
-        check_output(values.decode_to_file)
 
 
 def _refuse_unread(values: flags.FlagValues) -> None:

@@ -98,7 +98,7 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     relative_keys: int = param(
         0, "Number k of distances, from 0 on, for which each head of self-attention has learned vectors, added to keys "
-        "beside the positions above (Huang et al. 2018); larger distances have none; 0 = no such vectors.", minimum=0,
+        "in addition to positions (Huang et al. 2018); larger distances have none; 0 = no such vectors.", minimum=0,
         only_shapes=True,
     )  # fmt: skip
     relative_bias_buckets: int = param(

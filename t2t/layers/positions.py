@@ -346,7 +346,7 @@ class WordCounts(CachingLayer):
     def __init__(self, word_starts: str, first: int = 0, **kwargs):
         super().__init__(**kwargs)
         self.starts_V = np.array([digit == "1" for digit in word_starts], np.int32)
-        self.starts_V[[PAD_ID, EOS_ID]] = 0  # whatever a plug-in's vocabulary says
+        self.starts_V[[PAD_ID, EOS_ID]] = 0  # also where a plug-in's vocabulary says otherwise
         self.first = first
 
     def call(self, ids, cache: StepCache | None = None):

@@ -52,7 +52,7 @@ CASES = {
     "a decoder of SSRU": {"decoder_layer": "ssru"},
     "a decoder of SSRU, pre-norm": {"decoder_layer": "ssru", "norm_position": "pre", "positions": "none"},
     "relative positions": {**ONE, "positions": "relative", "max_relative_position": 2},
-    "vectors of each head beside sinusoids": {**ONE, "relative_keys": 3},
+    "vectors of each head and sinusoids": {**ONE, "relative_keys": 3},
     "rotary positions": {**ONE, "positions": "rotary"},
     "positions of words, sines first": {
         **ONE, "positions": "words", "sinusoid_layout": "split", "norm_position": "pre",
@@ -147,7 +147,7 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, output_bi
         *(
             CASES[name]
             for name in (
-                "relative positions", "vectors of each head beside sinusoids", "rotary positions", "T5", "rms norms",
+                "relative positions", "vectors of each head and sinusoids", "rotary positions", "T5", "rms norms",
                 "two heads of keys and values",
                 "biases of logits",
             )
