@@ -25,6 +25,7 @@ import pytest
 from tests.after_import import after_import
 from tests.errors import check_errors
 from tests.raised import errors_made, pytest_sessionfinish, pytest_testnodedown
+from tests.registrations import plugins_unloaded
 
 __all__ = ["pytest_sessionfinish", "pytest_testnodedown"]  # hooks
 
@@ -95,6 +96,18 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_plugin_of_fixtures():
+    with plugins_unloaded():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_plugin_of_tests(_no_plugin_of_fixtures):
+    with plugins_unloaded():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Temporary registrations for tests."""
 
 import contextlib
+import sys
 
 
 @contextlib.contextmanager
@@ -21,3 +22,20 @@ def registered(registry, name, value):
         with registry.open():
             registry.register(name)(value)
         yield
+
+
+@contextlib.contextmanager
+def plugins_unloaded():
+    """Unloads, at the end of the `with` block, the folders of plug-ins that were loaded in it.
+
+    What a test's command has loaded would be found by the tests that the same process runs later.
+    """
+    before = _usr_dirs()
+    yield
+    for folder in _usr_dirs() - before:
+        sys.modules["t2t.registry.plugins"].unload_usr_dir(folder)
+
+
+def _usr_dirs():
+    plugins = sys.modules.get("t2t.registry.plugins")  # not imported for tests that need none
+    return set(plugins.loaded_usr_dirs()) if plugins else set()

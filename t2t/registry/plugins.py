@@ -106,11 +106,7 @@ def _load_usr_dir(folder: Path) -> Plugin:
         return known
     if known:
         log.info("plug-in %s has changed: it is loaded again", folder)
-        for registry in REGISTRIES:
-            named = (one.split(":") for one in known.registered)
-            registry.forget({name for kind, name in named if kind == registry.kind})
-        forget_usr_package(folder)
-        del _LOADED[key]
+        unload_usr_dir(folder)
     try:
         with _registering() as registered:
             import_usr_package(folder)
@@ -119,6 +115,20 @@ def _load_usr_dir(folder: Path) -> Plugin:
         raise UserError(_broken(f"plug-in --t2t_usr_dir={folder}", error) + hint) from error
     _LOADED[key] = Plugin(folder.resolve().name, "usr_dir", fingerprint, tuple(registered))
     return _LOADED[key]
+
+
+def unload_usr_dir(folder: Path) -> None:
+    """Forgets the names and modules of a folder that was loaded."""
+    plugin = _LOADED.pop(("usr_dir", str(folder.resolve())))
+    for registry in REGISTRIES:
+        named = (one.split(":") for one in plugin.registered)
+        registry.forget({name for kind, name in named if kind == registry.kind})
+    forget_usr_package(folder)
+
+
+def loaded_usr_dirs() -> list[Path]:
+    """Returns the folders that this process has loaded."""
+    return [Path(value) for name, value in _LOADED if name == "usr_dir"]
 
 
 @contextlib.contextmanager

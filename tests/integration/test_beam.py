@@ -6,9 +6,7 @@ import sys
 import pytest
 
 from t2t.cli import datagen, decoder
-from t2t.registry import PROBLEMS
 from tests.in_process import call, refuses
-from tests.registrations import forgotten
 
 PROCESSES = "--beam_options=--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 HERE = "--beam_options=--runner=DirectRunner"
@@ -49,8 +47,7 @@ def cities(tmp_path, monkeypatch):
     (tmp_path / "raw").mkdir()
     (tmp_path / "my_cities/__init__.py").write_text(PLUG_IN)
     monkeypatch.chdir(tmp_path)
-    with forgotten(PROBLEMS):
-        yield ["--t2t_usr_dir=my_cities", "--problem=beam_cities", "--tmp_dir=raw"]
+    return ["--t2t_usr_dir=my_cities", "--problem=beam_cities", "--tmp_dir=raw"]
 
 
 def contents(folder):

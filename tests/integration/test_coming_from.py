@@ -11,10 +11,8 @@ import pytest
 
 import t2t
 from t2t.cli.common import parse
-from t2t.registry import REGISTRIES
 from tests.in_process import call, module_of
 from tests.readme import ROOT
-from tests.registrations import forgotten
 
 PAGE = (ROOT / "docs/coming_from.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Tensor2Tensor")[2].partition("What is different")[0]
@@ -59,8 +57,7 @@ def folder(tiny_run, tmp_path_factory):
     for name, side in (("input.txt", "source"), ("reference.txt", "target")):
         shutil.copy(tiny_run.raw_dir / f"test.{side}", folder / name)
     (folder / "pairs.txt").write_text("1 2 3\t3 2 1\n4 5\t5 4\n")
-    with forgotten(*REGISTRIES):  # commands run in this process, and load the plug-in
-        yield folder
+    return folder
 
 
 def words_of(command, tiny_run, port=0):

@@ -12,9 +12,7 @@ import t2t
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import datagen, trainer
 from t2t.cli import eval as eval_command
-from t2t.registry import MODELS
 from tests.in_process import call, refuses
-from tests.registrations import forgotten
 
 SET = ("--model=transformer", "--hparams_set=transformer_tiny")
 UNTIMED = "--train_steps=0"
@@ -91,10 +89,9 @@ def test_a_model_that_does_not_fit_into_memory_is_one_line(tiny_run, tmp_path):
     (tmp_path / "__init__.py").write_text(HUGE)
     own = [flag for flag in tiny_run.train_flags if not flag.startswith("--model=")]
     no_data = [SET[1], "--problem=wmt_ende_tokens_8k", f"--data_dir={tmp_path}/data"]
-    with forgotten(MODELS):
-        for flags in (own, no_data):
-            asked = [*flags, "--model=huge", f"--t2t_usr_dir={tmp_path}", "--dry_run"]
-            refuses(trainer, "model memory", *asked, output_dir=tmp_path / "run", status=1)
+    for flags in (own, no_data):
+        asked = [*flags, "--model=huge", f"--t2t_usr_dir={tmp_path}", "--dry_run"]
+        refuses(trainer, "model memory", *asked, output_dir=tmp_path / "run", status=1)
 
 
 def test_without_data_vocabularies_have_their_nominal_sizes(tmp_path, describe):

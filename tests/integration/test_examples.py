@@ -10,7 +10,7 @@ import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.hparams.transformer import TransformerHParams
-from t2t.registry import OBJECTIVES, OPTIMIZERS, REGISTRIES
+from t2t.registry import OBJECTIVES, OPTIMIZERS
 from t2t.registry.plugins import load_plugins
 from t2t.runs.names import get_problem
 from t2t.training.schedules import learning_rate
@@ -18,7 +18,6 @@ from tests.builders import batch, numpy, tiny_transformer
 from tests.equivalence.identity import assert_identical
 from tests.errors import refused
 from tests.readme import ROOT
-from tests.registrations import forgotten
 
 PLUGIN = ROOT / "examples/usr_dir"
 SMALL = {"num_hidden_layers": 1, "hidden_size": 8, "filter_size": 8, "batch_size": 64}
@@ -27,9 +26,7 @@ TRAINING = {"optimizer": "my_lion", "learning_rate_schedule": "my_cooldown", "ob
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin():
-    with forgotten(*REGISTRIES):
-        load_plugins(str(PLUGIN))
-        yield
+    load_plugins(str(PLUGIN))
 
 
 class CopyAfter(keras.callbacks.Callback):

@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 
 import t2t
-from t2t.registry import REGISTRIES
 from t2t.runs import training
 from tests.errors import refused
 from tests.integration.conftest import SIZES, TINY, write_digits
 from tests.notebook import WALK, executed
 from tests.readme import ROOT, block, execute, succeed
-from tests.registrations import forgotten
 
 
 def test_importing_listing_serving_pages_and_looking_at_data_load_nothing_that_takes_long(tmp_path):
@@ -80,7 +78,7 @@ def test_a_layer_that_is_built_by_a_call_is_named_before_the_first_update(tmp_pa
     (tmp_path / "late").mkdir()
     (tmp_path / "late/__init__.py").write_text(late, encoding="utf-8")
     given = {"data_dir": data_dir, "problem_options": options, "worker_cpu": 1, "t2t_usr_dir": tmp_path / "late"}
-    with forgotten(*REGISTRIES), refused("Late", "mix/kernel"):
+    with refused("Late", "mix/kernel"):
         t2t.train(problem, "late", "late_set", tmp_path / "run", **given)
     assert not (tmp_path / "run/run.json").exists()
 

@@ -3,11 +3,10 @@
 import pytest
 
 from t2t.cli.run_flags import open_run
-from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.registry import PROBLEMS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
 from tests.many_runs import create_run
-from tests.registrations import forgotten
 
 PLUGIN = """
 from t2t.problems.algorithmic import Reverse
@@ -17,12 +16,6 @@ register_problem("plugin_reverse")(Reverse)
 PROBLEMS.alias("plugin_other_name", "plugin_reverse")
 HPARAMS.alias("plugin_tiny", "transformer_tiny")
 """
-
-
-@pytest.fixture(autouse=True)
-def _registries_as_before():
-    with forgotten(PROBLEMS, MODELS, HPARAMS):
-        yield
 
 
 @pytest.fixture

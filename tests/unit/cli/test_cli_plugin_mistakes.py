@@ -10,7 +10,6 @@ from t2t.data.manifest import read_manifest
 from t2t.registry import REGISTRIES
 from tests.in_process import call, refuses
 from tests.readme import ROOT
-from tests.registrations import forgotten
 
 IMPORTS = """
 import dataclasses
@@ -628,8 +627,7 @@ def command_of(tmp_path, data_dir):
             "dry": (trainer, [*known, "--model=mine", "--hparams_set=mine_tiny", "--dry_run"]),
         }[how], flags  # fmt: skip
 
-    with forgotten(*REGISTRIES):
-        yield make
+    yield make
     for registry in REGISTRIES:
         registry.thaw()
 

@@ -1,19 +1,11 @@
 import numpy as np
 import pytest
 
-from t2t.registry import REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.names import get_problem
-from tests.registrations import forgotten
 from tests.unit.compat.plugins import HEAD
-
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    with forgotten(*REGISTRIES):
-        yield
 
 
 @pytest.fixture
