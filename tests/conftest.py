@@ -36,6 +36,8 @@ hypothesis.settings.load_profile("t2t")
 REPLICAS = 2
 SLOW_LIMIT_S = 1800
 """Seconds after which a slow test counts as hanging; the limit of other tests is in pyproject.toml."""
+DIVIDED = ("tests/conformance/test_conformance_models.py",)
+"""Files whose tests share things only with those of the same case, so that processes may divide the cases."""
 GOLDEN = Path(__file__).parent / "golden"
 collect_ignore = ["on_jax"]
 """Tests that run in a separate process, see `tests/integration/test_jax.py`."""
@@ -80,14 +82,19 @@ def pytest_collection_modifyitems(items):
         takes_long = item.get_closest_marker("slow") or item.get_closest_marker("exhaustive")
         if takes_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-def _group(item) -> str:
-    """Returns the name of the tests that one process runs: those of a file, or of a part of it, see `spread`."""
-    if not item.get_closest_marker("spread"):
-        return str(item.path)
-    return f"{item.path} {item.callspec.id if hasattr(item, 'callspec') else item.name}"
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config, log):
+    """Has one process run the tests of a file, so that what they share is made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path, _, name = nodeid.partition("::")
+            return f"{path} {name.partition('[')[2] or name}" if path in DIVIDED else path
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish():

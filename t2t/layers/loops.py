@@ -1,11 +1,14 @@
 """Loops that hold the memory of only one iteration at a time, on every backend."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
-from t2t.layers.mode import current_mode
+from t2t.layers.dropout import seed_of_step
+from t2t.layers.mode import Costs, current_mode, in_mode
 from t2t.layers.tensors import Size, Structure, Tensor
 
 
@@ -97,3 +100,54 @@ def _scan_tensors(step: Callable, start: Structure, given: Tensor, reverse: bool
     found = fold(0, count, step_leaves, (*leaves, *empty))
     last, states = found[: len(leaves)], found[len(leaves) :]
     return keras.tree.pack_sequence_as(start, last), keras.tree.pack_sequence_as(start, states)
+
+
+def run_layers(
+    layers: Sequence[keras.layers.Layer], call: Callable, x: Tensor, given: Sequence[Structure] | None, seed: Any
+) -> Tensor:
+    """Returns `x` after `x = call(layer, x, own, seed)` for all layers, where `own` is what is given to the layer.
+
+    In an update on JAX, layers of the same network are one loop over their stacked weights: XLA's time would grow with
+    the depth. Their dropout masks then differ by the number of the layer, see `seed_of_step`.
+    """
+    owns = [None] * len(layers) if given is None else given
+    if not current_mode().counted_loops or current_mode().record is not None or not _are_alike(layers):
+        for layer, own in zip(layers, owns, strict=True):
+            x = call(layer, x, own, seed)
+        return x
+    costs = current_mode().costs or Costs()
+
+    def step(x, of_layer):
+        i, weights, own = of_layer
+        with in_mode(costs=dataclasses.replace(costs, per_target=[], summed=[])) as mode:
+            with _WeightsOfLayer(state_mapping=list(zip(layers[0].variables, weights, strict=True))):
+                x = call(layers[0], x, own, seed_of_step(seed, i))
+        return x, (mode.costs.per_target, mode.costs.summed)
+
+    weights = [ops.stack([v.value for v in same]) for same in zip(*(layer.variables for layer in layers), strict=True)]
+    own = None if given is None else keras.tree.map_structure(lambda *same: ops.stack(same), *given)
+    x, (per_target, summed) = ops.scan(step, x, (ops.arange(len(layers)), weights, own))
+    costs.per_target.extend(ops.sum(cost) for cost in per_target)
+    costs.summed.extend(ops.sum(cost) for cost in summed)
+    return x
+
+
+def _are_alike(layers: Sequence[keras.layers.Layer]) -> bool:
+    """Returns whether layers differ only in the values of their weights, as far as these show, and only read them."""
+    kinds = {
+        (type(layer), *((v.path.removeprefix(layer.path), tuple(v.shape), v.dtype, v.trainable) for v in layer.variables))
+        for layer in layers
+    }
+    return len(layers) > 1 and len(kinds) == 1 and all(v.trainable for v in layers[0].variables)
+
+
+class _WeightsOfLayer(keras.StatelessScope):
+    """A scope in which a layer's weights have other values; all others have those of the scope around it."""
+
+    def __init__(self, state_mapping):
+        super().__init__(state_mapping=state_mapping, initialize_variables=False)
+
+    def get_current_value(self, ref):
+        """Returns the value of a variable."""
+        found = super().get_current_value(ref)
+        return found if found is not None or self.original_scope is None else self.original_scope.get_current_value(ref)

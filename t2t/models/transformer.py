@@ -20,6 +20,7 @@ from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import Experts, FeedForward
+from t2t.layers.loops import run_layers
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example, words_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import (
@@ -222,8 +223,11 @@ class Encoder(CompositeLayer):
         In packed rows, a position attends only to its own example; `number_BS` is from `example_numbers`.
         """
         keep = keys_keep(keep_BS, number_BS, number_BS)
-        for layer in self.layers_:
-            x_BSD = layer(x_BSD, keep, keep_BS, seed=seed)
+
+        def call(layer, x_BSD, _, seed):
+            return layer(x_BSD, keep, keep_BS, seed=seed)
+
+        x_BSD = run_layers(self.layers_, call, x_BSD, None, seed)
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
@@ -310,8 +314,11 @@ class Decoder(CompositeLayer):
         sees only its own example; `number_BT` is from `example_numbers`.
         """
         keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
-        for layer, own in zip(self.layers_, keys_values, strict=True):
-            x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
+
+        def call(layer, x, own, seed):
+            return layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
+
+        x = run_layers(self.layers_, call, x, None if source is None else keys_values, seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
     def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:

@@ -47,7 +47,7 @@ class Languages:
         """Overrides the languages in the marks of texts: of the inputs, of the outputs; empty for the problem's own.
 
         Raises:
-            UserError: texts have neither tags nor codes, or there is none for that language.
+            UserError: nothing has changed; texts have neither tags nor codes, or there is none for that language.
         """
         problem = self._problem
         codes = _codes(problem.encoders, TARGETS)
@@ -75,9 +75,14 @@ class Languages:
                 option="target_language",
                 value=target,
             )
+        before = problem._requested_languages
         problem._requested_languages = {INPUTS: source, TARGETS: target}
         if source or target:
-            self.marks()
+            try:
+                self.marks()
+            except UserError:
+                problem._requested_languages = before
+                raise
 
     def marks(self, encoders: Mapping[str, TextEncoder] | None = None) -> LanguageMarks:
         """Returns the ids to add around texts: a tag of the target language, or codes of both languages.

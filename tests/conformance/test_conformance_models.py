@@ -29,8 +29,6 @@ from tests.kinds import LENGTHS
 from tests.small_models import NAMES, small_hparams
 from tests.unit.models.references import SIZES
 
-pytestmark = pytest.mark.spread
-
 OFFSET_OF_ALL_SCORES = "key_bias"
 """Softmax ignores an offset of all scores, so the gradient of a key bias is zero except for rounding."""
 

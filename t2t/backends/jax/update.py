@@ -1,6 +1,7 @@
 """An update as programs of XLA on all devices, see `t2t.backends.update`.
 
-One program computes the gradient of a batch, for each shape; the last one changes the weights and is the same for all.
+One program computes the gradient of a batch, for each shape; with several micro-batches it adds it to that of the ones
+before. The last program changes the weights and is the same for all.
 Between updates the state is in Keras's variables. Each update passes it to a program that may reuse its buffers for
 the new state (donation), and assigns the new state to the variables.
 
@@ -177,7 +178,7 @@ class JaxUpdate(Update):
         def run(name: str, *given: Any) -> Any:
             return self._program(name, problem)(*given)
 
-        state, stats = self._in_order(run, state, parts, self._settings(applies, update, rate, stops))
+        state, stats = self._in_order(run, problem, state, parts, self._settings(applies, update, rate, stops))
         self._keep(state)
         return UpdateStats(*stats)
 
@@ -202,17 +203,22 @@ class JaxUpdate(Update):
 
             with contextlib.suppress(Exception):
                 for micro_batches in updates:
-                    self._in_order(compiled, state, self._parts.of_update(micro_batches, 0, problem), settings)
+                    self._in_order(compiled, problem, state, self._parts.of_update(micro_batches, 0, problem), settings)
 
-    def _in_order(self, run: Callable, state: Values, parts: Sequence[ReplicaBatches], settings: tuple) -> Any:
+    def _in_order(
+        self, run: Callable, problem: str, state: Values, parts: Sequence[ReplicaBatches], settings: tuple
+    ) -> Any:
         """Calls `run` for each program of an update in order; returns the last result.
 
         The last program does not depend on the shapes of the batches, so it is compiled only once.
         """
         read = state[: self._gradient_reads]
-        sums = run("first", read, parts[0])
-        for part in parts[1:]:
-            sums = run("add", read, sums, part)
+        if len(parts) == 1:
+            sums = run("sum", read, parts[0])
+        else:
+            sums = self._no_sums(problem, read, parts[0])
+            for part in parts:
+                sums = run("add", read, sums, part)
         return run("apply", state, sums, *settings)
 
     def _settings(self, applies: bool, update: int, rate: float, stops: bool) -> tuple:
@@ -242,7 +248,7 @@ class JaxUpdate(Update):
             new = (layouts, self._devices.layout(()))
             # Until the reduction, each replica has its own sums over micro-batches.
             kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
-                "first": (self._local_sums, (same, split), split, (), None),
+                "sum": (self._local_sums, (same, split), split, (), None),
                 "add": (self._add_sums, (same, split, split), split, (1,), None),
                 "apply": (self._apply, (same, split, *settings), same, (0,), new),
             }
@@ -254,6 +260,14 @@ class JaxUpdate(Update):
             )  # fmt: skip
             self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
         return self._programs[name, problem]
+
+    def _no_sums(self, problem: str, read: Values, part: ReplicaBatches) -> Any:
+        """Returns the zeros to which the sums of several micro-batches are added."""
+        if ("zeros", problem) not in self._programs:
+            sums = jax.eval_shape(self._program("sum", problem), read, part)
+            zeros = functools.partial(jax.tree.map, lambda one: jnp.zeros(one.shape, one.dtype), sums)
+            self._programs["zeros", problem] = jax.jit(zeros, out_shardings=self._devices.split_layout)
+        return self._programs["zeros", problem]()
 
     def _add_sums(self, problem: str, read: Values, sums, part: ReplicaBatches):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, read, part))

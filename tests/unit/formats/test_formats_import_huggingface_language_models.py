@@ -119,6 +119,7 @@ def test_a_language_is_asked_for_by_name(imported):
     kind, *_, loaded, _ = imported
     with refused("--source_language=xx", *theirs.LANGUAGES[kind]):
         loaded.with_languages("xx")
+    loaded.translator().encode(TEXTS)  # what was refused has changed nothing
     if kind == "mbart":
         with refused("--target_language=en_XX", "de_DE"):
             loaded.with_languages("", "en_XX")
