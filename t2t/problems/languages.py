@@ -75,7 +75,7 @@ class Languages:
                 option="target_language",
                 value=target,
             )
-        before = problem._requested_languages
+        before = problem.__dict__.get("_requested_languages", {})
         problem._requested_languages = {INPUTS: source, TARGETS: target}
         if source or target:
             try:

@@ -36,7 +36,7 @@ def imported(request, tmp_path_factory):
 
 def test_inputs_and_targets_have_the_same_ids(imported):
     kind, _, _, _, tokenizer, loaded, _ = imported
-    translator = loaded.translator()
+    translator = loaded.with_languages().translator()
     texts = [*TEXTS, *theirs.CORPUS]
     rows = translator.input_rows(translator.encode(texts))
     assert rows == [ours(tokenizer.source(text, english(kind))) for text in texts]
