@@ -158,6 +158,14 @@ def golden(request):
 
 
 @pytest.fixture
+def no_network(monkeypatch):
+    """A machine from which nothing can be downloaded."""
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody answers there
+    monkeypatch.setattr("urllib.request._opener", None)  # made at the first download, with the proxies of that time
+
+
+@pytest.fixture
 def stdin(monkeypatch):
     """Returns a function that makes bytes the standard input of commands that run in this process."""
 

@@ -58,11 +58,13 @@ def blockwise_attention(
     batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]
     keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
     scale = float(q_BHTK.shape[-1]) ** -0.5
+    seeds = () if dropout is None else (dropout.seed,)
 
     @custom_gradient
-    def attend(q, k, v):
+    def attend(q, k, v, keep_BS, *seeds):
         parts = (split_blocks(x, block, 2) for x in (q * scale, k, v))
-        work = _Blocks(*parts, split_blocks(keep_BS, block, 1), span, dropout)
+        own_dropout = dropout and dropout._replace(seed=seeds[0])
+        work = _Blocks(*parts, split_blocks(keep_BS, block, 1), span, own_dropout)
         out_GBHRU, log_sum_GBHR1 = work.forward()
 
         def gradient(up):
@@ -72,11 +74,12 @@ def blockwise_attention(
             length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
             q_gradient = _join(q_gradient, length) * scale
             found = (q_gradient, _join(k_gradient, memory_length), _join(v_gradient, memory_length))
-            return tuple(ops.cast(g, x.dtype) for g, x in zip(found, (q, k, v), strict=True))
+            of_floats = (ops.cast(g, x.dtype) for g, x in zip(found, (q, k, v), strict=True))
+            return *of_floats, None, *(None for _ in seeds)
 
         return _join(out_GBHRU, ops.shape(q)[2]), gradient
 
-    return attend(q_BHTK, k_BHSK, v_BHSU)
+    return attend(q_BHTK, k_BHSK, v_BHSU, keep_BS, *seeds)
 
 
 class _Blocks(NamedTuple):

@@ -111,18 +111,22 @@ def run_layers(
     the depth. Their dropout masks then differ by the number of the layer, see `seed_of_step`.
     """
     owns = [None] * len(layers) if given is None else given
-    if not current_mode().counted_loops or current_mode().record is not None or not _are_alike(layers):
-        for layer, own in zip(layers, owns, strict=True):
-            x = call(layer, x, own, seed)
-        return x
+    if current_mode().counted_loops and current_mode().record is None and _are_alike(layers):
+        return _scan_layers(layers, call, x, given, seed)
+    for layer, own in zip(layers, owns, strict=True):
+        x = call(layer, x, own, seed)
+    return x
+
+
+def _scan_layers(layers, call, x, given, seed):
     costs = current_mode().costs or Costs()
 
-    def step(x, of_layer):
-        i, weights, own = of_layer
-        with in_mode(costs=dataclasses.replace(costs, per_target=[], summed=[])) as mode:
-            with _WeightsOfLayer(state_mapping=list(zip(layers[0].variables, weights, strict=True))):
-                x = call(layers[0], x, own, seed_of_step(seed, i))
-        return x, (mode.costs.per_target, mode.costs.summed)
+    def step(x, each):
+        i, weights, own = each
+        added = dataclasses.replace(costs, per_target=[], summed=[])
+        with in_mode(costs=added), _WeightsOfLayer(list(zip(layers[0].variables, weights, strict=True))):
+            x = call(layers[0], x, own, seed_of_step(seed, i))
+        return x, (added.per_target, added.summed)
 
     weights = [ops.stack([v.value for v in same]) for same in zip(*(layer.variables for layer in layers), strict=True)]
     own = None if given is None else keras.tree.map_structure(lambda *same: ops.stack(same), *given)
@@ -134,11 +138,12 @@ def run_layers(
 
 def _are_alike(layers: Sequence[keras.layers.Layer]) -> bool:
     """Returns whether layers differ only in the values of their weights, as far as these show, and only read them."""
-    kinds = {
-        (type(layer), *((v.path.removeprefix(layer.path), tuple(v.shape), v.dtype, v.trainable) for v in layer.variables))
-        for layer in layers
-    }
-    return len(layers) > 1 and len(kinds) == 1 and all(v.trainable for v in layers[0].variables)
+
+    def kind(layer):
+        weights = ((v.path.removeprefix(layer.path), tuple(v.shape), v.dtype, v.trainable) for v in layer.variables)
+        return (type(layer), *weights)
+
+    return len(layers) > 1 and len(set(map(kind, layers))) == 1 and all(v.trainable for v in layers[0].variables)
 
 
 class _WeightsOfLayer(keras.StatelessScope):

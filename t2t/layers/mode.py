@@ -63,7 +63,10 @@ class Mode:
     blockwise_attention: bool = True
     """Whether attention may be blockwise; not in programs whose operations are counted."""
     counted_loops: bool = False
-    """Whether loops run their maximum number of iterations, which JAX needs for gradients."""
+    """Whether loops run their maximum number of iterations, which JAX needs for gradients.
+
+    Layers of one network are such a loop, too, see `t2t.layers.loops.run_layers`.
+    """
     for_converters: bool = False
     """Whether the program has no lists of tensors, loops over blocks of attention and Fourier transforms.
 
@@ -115,7 +118,9 @@ def custom_gradient(function: Callable) -> Callable:
     """Does the same as `keras.ops.custom_gradient`, but not in a mode without gradients.
 
     Args:
-        function: of tensors; returns its result and the function from the gradient of that to those of the tensors.
+        function: of tensors; returns its result and the function from the gradient of that to those of the tensors,
+            None for an integer or bool. Other tensors that it uses must be constants: in a loop of JAX, what is
+            computed in the same iteration has to be one of its tensors.
     """
     with_gradient = ops.custom_gradient(function)
 

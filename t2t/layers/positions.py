@@ -266,15 +266,15 @@ def _rows_of(table_RH, bucket_PS):
     """
 
     @custom_gradient
-    def rows_of(table_RH):
+    def rows_of(table_RH, bucket_PS):
         def gradient(up_PSH):
             rows, heads = table_RH.shape
             choice_QR = ops.reshape(ops.one_hot(bucket_PS, rows, dtype="float32"), (-1, rows))
-            return ops.matmul(ops.transpose(choice_QR), ops.reshape(up_PSH, (-1, heads)))
+            return ops.matmul(ops.transpose(choice_QR), ops.reshape(up_PSH, (-1, heads))), None
 
         return ops.take(table_RH, bucket_PS, axis=0), gradient
 
-    return rows_of(table_RH)
+    return rows_of(table_RH, bucket_PS)
 
 
 def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import jax
+import keras
 import numpy as np
 import pytest
 
@@ -16,9 +17,12 @@ from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder
+from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.layers.mode import in_mode
+from t2t.models.transformer_moe import TransformerMoe
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
-from tests.builders import batch, randomise
+from tests.builders import batch, randomise, tokens_spec
 from tests.errors import refused
 from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
 from tests.readme import ROOT, block
@@ -36,6 +40,29 @@ def test_as_tensorflow(name, check_same):
 def check_close(found, expected):
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_layers_in_a_loop_cost_what_they_cost_one_by_one(step):
+    """All layers have experts, and are a loop, or every second one has, and they are none."""
+    sizes = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_hidden_layers": 3, "num_experts": 3}
+    model = randomise(TransformerMoe(TransformerMoeHParams(**sizes, expert_layer_step=step), tokens_spec()))
+    features = batch(1, (3, 4), (4, 2))
+
+    def loss(values):
+        mapping = list(zip(model.trainable_variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+            return model.loss_sum(model.body(features), features["targets"])[0]
+
+    def found(in_loop):
+        with in_mode(counted_loops=in_loop):
+            compute = jax.jit(jax.value_and_grad(lambda values: loss(values)))
+            return compute([variable.value for variable in model.trainable_variables])
+
+    (value, gradients), (expected, expected_gradients) = found(True), found(False)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    for one, other in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_eight_devices_give_what_one_gives():

@@ -82,9 +82,9 @@ def packed(update, part):
     return made
 
 
-def transformer(**changes):
-    """A Transformer of one layer."""
-    return Transformer(tiny_hparams(num_hidden_layers=1, **changes), tokens_spec())
+def transformer(layers=1, **changes):
+    """A Transformer of one layer, or more."""
+    return Transformer(tiny_hparams(num_hidden_layers=layers, **changes), tokens_spec())
 
 
 def small(model_class):
@@ -109,7 +109,12 @@ CASES = {
         rule: functools.partial(trained, Factors, rule, updates=20)
         for rule in ("adamax", "adafactor", "momentum", "lamb", "muon", "sgd")
     },
-    "packed rows": lambda: trained(lambda: transformer(positions="rotary", packed_length=20), examples=packed),
+    "layers with one table of distances": lambda: trained(
+        lambda: transformer(layers=3, positions="relative_bias"), "sgd", replicas=2, micro_batches=2
+    ),
+    "packed rows": lambda: trained(
+        lambda: transformer(layers=2, positions="rotary", packed_length=20), "sgd", examples=packed
+    ),
     "adapters": lambda: trained(transformer, adapts=True),
     "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
     "an LSTM": lambda: trained(functools.partial(small, LstmSeq2seqAttention), "sgd"),

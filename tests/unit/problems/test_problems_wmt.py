@@ -115,13 +115,11 @@ def test_data_under_either_name_are_the_same_and_a_request_knows_the_problem_by_
 
 
 @pytest.fixture
-def offline(monkeypatch):
+def offline(monkeypatch, no_network):
     """A machine without a network, on which downloads are tried twice."""
     from tensorflow_datasets.core.download import downloader
 
     monkeypatch.setattr(downloader, "MAX_RETRIES", downloader.MAX_RETRIES)  # which reading changes
-    for name in ("http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
 
 
 def test_without_a_network_a_download_is_announced_its_retries_end_and_it_says_what_to_do(offline, tmp_path, caplog):
