@@ -103,15 +103,21 @@ def _scan_tensors(step: Callable, start: Structure, given: Tensor, reverse: bool
 
 
 def run_layers(
-    layers: Sequence[keras.layers.Layer], call: Callable, x: Tensor, given: Sequence[Structure] | None, seed: Any
+    layers: Sequence[keras.layers.Layer],
+    call: Callable,
+    x: Tensor,
+    given: Sequence[Structure] | None = None,
+    seed: Any = None,
+    cache: Any = None,
 ) -> Tensor:
     """Returns `x` after `x = call(layer, x, own, seed)` for all layers, where `own` is what is given to the layer.
 
-    In an update on JAX, layers of the same network are one loop over their stacked weights: XLA's time would grow with
-    the depth. Their dropout masks then differ by the number of the layer, see `seed_of_step`.
+    Within a mode of `layer_loops`, layers of the same network are one loop over their stacked weights. Their dropout
+    masks then differ by the number of the layer, see `seed_of_step`. It is no loop if `call` writes into a cache, or
+    attention is recorded, by the path of each layer.
     """
     owns = [None] * len(layers) if given is None else given
-    if current_mode().counted_loops and current_mode().record is None and _are_alike(layers):
+    if current_mode().layer_loops and cache is None and current_mode().record is None and _are_alike(layers):
         return _scan_layers(layers, call, x, given, seed)
     for layer, own in zip(layers, owns, strict=True):
         x = call(layer, x, own, seed)

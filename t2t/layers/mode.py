@@ -63,10 +63,9 @@ class Mode:
     blockwise_attention: bool = True
     """Whether attention may be blockwise; not in programs whose operations are counted."""
     counted_loops: bool = False
-    """Whether loops run their maximum number of iterations, which JAX needs for gradients.
-
-    Layers of one network are such a loop, too, see `t2t.layers.loops.run_layers`.
-    """
+    """Whether loops run their maximum number of iterations, which JAX needs for gradients."""
+    layer_loops: bool = False
+    """Whether layers of one network are a loop, as XLA's time grows with a program; see `t2t.layers.loops`."""
     for_converters: bool = False
     """Whether the program has no lists of tensors, loops over blocks of attention and Fourier transforms.
 

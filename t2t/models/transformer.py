@@ -227,7 +227,7 @@ class Encoder(CompositeLayer):
         def call(layer, x_BSD, _, seed):
             return layer(x_BSD, keep, keep_BS, seed=seed)
 
-        x_BSD = run_layers(self.layers_, call, x_BSD, None, seed)
+        x_BSD = run_layers(self.layers_, call, x_BSD, seed=seed)
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
@@ -318,7 +318,7 @@ class Decoder(CompositeLayer):
         def call(layer, x, own, seed):
             return layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
 
-        x = run_layers(self.layers_, call, x, None if source is None else keys_values, seed)
+        x = run_layers(self.layers_, call, x, None if source is None else keys_values, seed, cache)
         return self.final_norm(x) if self.final_norm is not None else x
 
     def masks(self, source: EncodedSource | None, keep_BT, number_BT) -> AttentionMasks:

@@ -55,7 +55,7 @@ def test_layers_in_a_loop_cost_what_they_cost_one_by_one(step):
             return model.loss_sum(model.body(features), features["targets"])[0]
 
     def found(in_loop):
-        with in_mode(counted_loops=in_loop):
+        with in_mode(layer_loops=in_loop):
             compute = jax.jit(jax.value_and_grad(lambda values: loss(values)))
             return compute([variable.value for variable in model.trainable_variables])
 

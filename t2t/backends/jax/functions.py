@@ -73,7 +73,8 @@ class Program:
 
         def of_weights(weights, *given):
             mapping = list(zip(self._variables, weights, strict=True))
-            with in_mode(gradients=False), keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+            scope = keras.StatelessScope(state_mapping=mapping, initialize_variables=False)
+            with in_mode(gradients=False, layer_loops=True), scope:
                 return function(*given)
 
         self._compiled = jax.jit(of_weights, static_argnums=[1 + number for number in constants])

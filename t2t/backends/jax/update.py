@@ -295,7 +295,7 @@ class JaxUpdate(Update):
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
 
-        with in_mode(counted_loops=True):
+        with in_mode(counted_loops=True, layer_loops=True):
             gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
         gradients = [gradients[number] * padded for number in reach.read]
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))
