@@ -115,7 +115,7 @@ CASES = {
     "packed rows": lambda: trained(
         lambda: transformer(layers=2, positions="rotary", packed_length=20), "sgd", examples=packed
     ),
-    "adapters": lambda: trained(transformer, adapts=True),
+    "adapters": lambda: trained(lambda: transformer(layers=2), "sgd", adapts=True),
     "two problems": lambda: trained(of_two_problems, problems=("one", "other")),
     "an LSTM": lambda: trained(functools.partial(small, LstmSeq2seqAttention), "sgd"),
     "a Neural GPU": lambda: trained(functools.partial(small, NeuralGpu), "sgd", updates=2, rate=1e-3),
