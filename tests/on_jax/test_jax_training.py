@@ -145,7 +145,7 @@ def test_a_warm_up_and_an_update_that_is_not_finite_change_nothing():
 
 @pytest.mark.parametrize(
     ("micro_batches", "programs"),
-    [(1, {"_local_sums": 2, "_apply": 1}), (3, {"_local_sums": 2, "_add_sums": 2, "_apply": 1})],
+    [(1, {"_local_sums": 2, "_apply": 1}), (3, {"_add_sums": 2, "_apply": 1})],
 )
 def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches, programs):
     """For two shapes of batches."""
@@ -157,7 +157,8 @@ def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches,
     compiled = Counter()
 
     def listen(event, seconds, fun_name="", **_):
-        if event.endswith("backend_compile_duration") and (name := fun_name[len("jit(") : -1]) in programs:
+        name = fun_name[len("jit(") : -1]
+        if event.endswith("backend_compile_duration") and name in ("_local_sums", "_add_sums", "_apply"):
             compiled[name] += 1
 
     jax.monitoring.register_event_duration_secs_listener(listen)
