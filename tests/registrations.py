@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -38,4 +39,4 @@ def plugins_unloaded():
 
 def _usr_dirs():
     plugins = sys.modules.get("t2t.registry.plugins")  # not imported for tests that need none
-    return set(plugins.loaded_usr_dirs()) if plugins else set()
+    return {Path(value) for name, value in plugins.LOADED if name == "usr_dir"} if plugins else set()

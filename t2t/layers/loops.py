@@ -10,6 +10,7 @@ from keras import ops
 from t2t.layers.dropout import seed_of_step
 from t2t.layers.mode import Costs, current_mode, in_mode
 from t2t.layers.tensors import Size, Structure, Tensor
+from t2t.registry.overrides import is_of_plugin
 
 
 def fold(first: Size, last: Size, step: Callable, start: tuple, most: int | None = None) -> tuple:
@@ -112,13 +113,14 @@ def run_layers(
 ) -> Tensor:
     """Returns `x` after `x = call(layer, x, own, seed)` for all layers, where `own` is what is given to the layer.
 
-    Within a mode of `layer_loops`, layers of the same network are one loop over their stacked weights. Their dropout
-    masks then differ by the number of the layer, see `seed_of_step`. It is no loop if `call` writes into a cache, or
-    attention is recorded, by the path of each layer.
+    In a mode with `layer_loops`, layers that are alike are computed by one loop over their stacked weights. Their
+    dropout masks then differ by the number of the layer, see `seed_of_step`. A cache and a record of attention store
+    values by the path of each layer; where there is one, layers are computed one by one.
     """
-    owns = [None] * len(layers) if given is None else given
-    if current_mode().layer_loops and cache is None and current_mode().record is None and _are_alike(layers):
+    mode = current_mode()
+    if mode.layer_loops and cache is None and mode.record is None and _are_alike(layers):
         return _scan_layers(layers, call, x, given, seed)
+    owns: Sequence[Any] = given or [None] * len(layers)
     for layer, own in zip(layers, owns, strict=True):
         x = call(layer, x, own, seed)
     return x
@@ -143,13 +145,18 @@ def _scan_layers(layers, call, x, given, seed):
 
 
 def _are_alike(layers: Sequence[keras.layers.Layer]) -> bool:
-    """Returns whether layers differ only in the values of their weights, as far as these show, and only read them."""
+    """Returns whether layers differ only in the values of their weights, and only read them.
+
+    Layers of this package that have equal weights compute the same. Those of a plug-in may depend on their number.
+    """
 
     def kind(layer):
         weights = ((v.path.removeprefix(layer.path), tuple(v.shape), v.dtype, v.trainable) for v in layer.variables)
         return (type(layer), *weights)
 
-    return len(layers) > 1 and len(set(map(kind, layers))) == 1 and all(v.trainable for v in layers[0].variables)
+    if len(layers) < 2 or is_of_plugin(type(layers[0])) or len(set(map(kind, layers))) > 1:
+        return False
+    return all(variable.trainable for variable in layers[0].variables)
 
 
 class _WeightsOfLayer(keras.StatelessScope):

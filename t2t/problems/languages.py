@@ -47,7 +47,8 @@ class Languages:
         """Overrides the languages in the marks of texts: of the inputs, of the outputs; empty for the problem's own.
 
         Raises:
-            UserError: nothing has changed; texts have neither tags nor codes, or there is none for that language.
+            UserError: texts have neither tags nor codes, or there is none for that language; then the languages stay
+                as they were.
         """
         problem = self._problem
         codes = _codes(problem.encoders, TARGETS)
@@ -75,7 +76,7 @@ class Languages:
                 option="target_language",
                 value=target,
             )
-        before = problem.__dict__.get("_requested_languages", {})
+        before = self._requested
         problem._requested_languages = {INPUTS: source, TARGETS: target}
         if source or target:
             try:

@@ -29,7 +29,7 @@ from t2t.registry.usr_package import (
 )
 
 ENTRY_POINT_GROUP = "t2t.plugins"
-_LOADED: dict[tuple[str, str], "Plugin"] = {}
+LOADED: dict[tuple[str, str], "Plugin"] = {}
 """Plug-ins that this process has loaded, by (name, value) of the entry point, or by (`usr_dir`, path of the folder)."""
 
 _usr_dir = ""
@@ -73,7 +73,7 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
 
 
 def _load_installed(point: EntryPoint) -> Plugin:
-    if known := _LOADED.get((point.name, point.value)):
+    if known := LOADED.get((point.name, point.value)):
         return known
     imported = set(sys.modules)
     try:
@@ -85,7 +85,7 @@ def _load_installed(point: EntryPoint) -> Plugin:
                 del sys.modules[module]
         raise UserError(_broken(f"installed plug-in {point.name!r} ({point.value})", error)) from error
     plugin = Plugin(point.name, "installed", point.dist.version if point.dist else "", tuple(registered))
-    return _LOADED.setdefault((point.name, point.value), plugin)
+    return LOADED.setdefault((point.name, point.value), plugin)
 
 
 def _load_usr_dir(folder: Path) -> Plugin:
@@ -101,7 +101,7 @@ def _load_usr_dir(folder: Path) -> Plugin:
             value=folder,
         )
     key, fingerprint = ("usr_dir", str(folder.resolve())), _fingerprint(folder)
-    known = _LOADED.get(key)
+    known = LOADED.get(key)
     if known and known.fingerprint == fingerprint and is_usr_package_imported(folder):
         return known
     if known:
@@ -113,22 +113,17 @@ def _load_usr_dir(folder: Path) -> Plugin:
     except (Exception, SystemExit) as error:
         hint = _import_hint(folder, error)
         raise UserError(_broken(f"plug-in --t2t_usr_dir={folder}", error) + hint) from error
-    _LOADED[key] = Plugin(folder.resolve().name, "usr_dir", fingerprint, tuple(registered))
-    return _LOADED[key]
+    LOADED[key] = Plugin(folder.resolve().name, "usr_dir", fingerprint, tuple(registered))
+    return LOADED[key]
 
 
 def unload_usr_dir(folder: Path) -> None:
     """Forgets the names and modules of a folder that was loaded."""
-    plugin = _LOADED.pop(("usr_dir", str(folder.resolve())))
+    plugin = LOADED.pop(("usr_dir", str(folder.resolve())))
     for registry in REGISTRIES:
         named = (one.split(":") for one in plugin.registered)
         registry.forget({name for kind, name in named if kind == registry.kind})
     forget_usr_package(folder)
-
-
-def loaded_usr_dirs() -> list[Path]:
-    """Returns the folders that this process has loaded."""
-    return [Path(value) for name, value in _LOADED if name == "usr_dir"]
 
 
 @contextlib.contextmanager
@@ -170,8 +165,8 @@ def with_usr_dir(text: str) -> str:
 
 def plugin_error(error: BaseException) -> PluginError | None:
     """Returns the error for the user where the code of a loaded plug-in raised an exception, else None."""
-    folders = [path for kind, path in _LOADED if kind == "usr_dir"]
-    packages = [value.partition(":")[0].partition(".")[0] for kind, value in _LOADED if kind != "usr_dir"]
+    folders = [path for kind, path in LOADED if kind == "usr_dir"]
+    packages = [value.partition(":")[0].partition(".")[0] for kind, value in LOADED if kind != "usr_dir"]
 
     def is_theirs(file: str, module: str) -> bool:
         return module.partition(".")[0] in packages or any(Path(file).is_relative_to(folder) for folder in folders)

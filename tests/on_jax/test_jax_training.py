@@ -55,9 +55,12 @@ def test_layers_in_a_loop_cost_what_they_cost_one_by_one(step):
             return model.loss_sum(model.body(features), features["targets"])[0]
 
     def found(in_loop):
+        values = [variable.value for variable in model.trainable_variables]
         with in_mode(layer_loops=in_loop):
             compute = jax.jit(jax.value_and_grad(lambda values: loss(values)))
-            return compute([variable.value for variable in model.trainable_variables])
+            # Otherwise the two would be equal for want of a loop, which has an iteration for each of the three layers.
+            assert ("length=3" in str(compute.trace(values).jaxpr)) == (in_loop and step == 1)
+            return compute(values)
 
     (value, gradients), (expected, expected_gradients) = found(True), found(False)
     np.testing.assert_allclose(value, expected, rtol=1e-5)
