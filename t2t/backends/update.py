@@ -20,6 +20,7 @@ import abc
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import keras
@@ -100,6 +101,10 @@ class Update(abc.ABC):
     ema: Sequence[Any]
     """Variables with the moving averages of the trained weights; empty if none are kept."""
     loss_scale: "LossScale"
+    compiles_meanwhile: bool = False
+    """Whether programs are compiled while updates run, and `compile` does not wait for them."""
+    jobs: Sequence[Future] = ()
+    """Of the threads that compile."""
 
     @abc.abstractmethod
     def __call__(
@@ -116,6 +121,16 @@ class Update(abc.ABC):
     @abc.abstractmethod
     def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
         """Compiles the programs of updates in parallel if the backend can; errors are raised when they are used."""
+
+    def stop_compiling(self) -> None:
+        """Leaves programs whose compilation has not begun to the first update that uses them."""
+        for job in self.jobs:
+            job.cancel()
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether programs are being compiled for later updates."""
+        return not all(job.done() for job in self.jobs)
 
 
 # === The loss as a function of values ===

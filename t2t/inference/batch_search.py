@@ -254,17 +254,26 @@ class BatchSearch(ABC):
         active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
         return state._replace(progress=state.progress._replace(active=active))
 
-    def _search_until(self, state: SearchState, room, min_active, token_ids=None) -> tuple[SearchState, Any]:
+    def _search_until(
+        self, state: SearchState, room, min_active, weights: Any, token_ids=None
+    ) -> tuple[SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are.
 
-        The buffers of the progress must have this room. `token_ids`, (C,) int32, ascending, are the only ids that may
-        be written, candidates and prefixes; None for all.
+        The buffers of the progress must have this room.
+
+        Args:
+            state: of the batch.
+            room: see above.
+            min_active: see above.
+            weights: what the model's `step_weights` returned; () to call it here, as is needed with `token_ids`.
+            token_ids: (C,) int32, ascending, the only ids that may be written, candidates and prefixes; None for all.
         """
         allowed_NC = None
         if token_ids is not None:
             allowed_BC = ops.take(state.candidates, token_ids, axis=1)
             allowed_NC = repeat_for_beams(allowed_BC, self._settings.rows_per_sentence)
-        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids, allowed_NC)
+        encoded = state.encoded if self._has_inputs else None
+        encoded = self._model.prepare_decode(encoded, token_ids, allowed_NC, weights or None)
 
         def step(ids_N, position, cache):
             logits, cache = self._model.decode_step(ids_N, position, cache, encoded)

@@ -102,6 +102,7 @@ class GrowingSearch(BatchSearch):
         candidates = () if shortlist is None else KerasTensor([None, self._vocab_size], "bool")
         sources = (inputs_signature(model), _NUMBER_B, _NUMBERS, _NUMBER, candidates)
         self._start = backend().compile(self._growing_state, sources, model)
+        self._step_weights = backend().compile(model.step_weights, (), model) if shortlist is None else None
         self._batch = keras.tree.map_structure(unknown_sizes, self._start.outputs)
         self._programs: dict[tuple[bool, type], _Programs] = {}
         self._tracing = threading.Lock()
@@ -123,10 +124,15 @@ class GrowingSearch(BatchSearch):
         """
         return SearchBatch(indices_B, 0, self._begun(self._start_state(ids_BS, asked.seeds), asked))
 
-    def advance(self, batch: SearchBatch) -> tuple[list[BatchHypotheses], SearchBatch | None]:
+    def step_weights(self) -> Any:
+        """Returns the current weights as steps read them, for many calls of `advance`; () with a shortlist."""
+        return () if self._step_weights is None else self._step_weights()
+
+    def advance(self, batch: SearchBatch, weights: Any) -> tuple[list[BatchHypotheses], SearchBatch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
 
-        Finished sentences leave the batch in groups, since smaller batches take less time per token.
+        Finished sentences leave the batch in groups, since smaller batches take less time per token. `weights` is what
+        `step_weights` returned.
         """
         indices, tokens, state = batch
         programs = self._programs_of(state)
@@ -134,7 +140,7 @@ class GrowingSearch(BatchSearch):
         found = []
         while True:
             min_active = min_active_size(len(indices))
-            state, active = programs.advance(state, np.int32(tokens), np.int32(min_active))
+            state, active = programs.advance(state, np.int32(tokens), np.int32(min_active), weights)
             kept = np.asarray(active)
             reached_tokens = kept.sum() > min_active
             if not reached_tokens:
@@ -154,9 +160,9 @@ class GrowingSearch(BatchSearch):
         state = self._start_state(np.array([ids], np.int32), asked.seeds)
         if log_prob:
             state = self._begin_at(state, log_prob)
-        state = self._begun(state, asked)
+        state, weights = self._begun(state, asked), self.step_weights()
         for room in itertools.count(1):
-            state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0))
+            state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0), weights)
             yield state
             if not np.asarray(active).any():
                 return
@@ -183,9 +189,9 @@ class GrowingSearch(BatchSearch):
         return self._programs[kind]
 
     def _build_programs(self, batch: SearchState) -> _Programs:
-        compiled = backend().compile
+        compiled, weights = backend().compile, () if self._step_weights is None else self._step_weights.outputs
         return _Programs(
-            advance=compiled(self._advance, (batch, _NUMBER, _NUMBER), self._model),
+            advance=compiled(self._advance, (batch, _NUMBER, _NUMBER, weights), self._model),
             keep=compiled(select_from_batch, (batch, _NUMBER_B), None),
             result=compiled(lambda state: self._search_of(state).result(state.progress), (batch,), None),
         )
@@ -201,7 +207,7 @@ class GrowingSearch(BatchSearch):
         if constraints is not None:
             state = self.constrain(state, constraints)
         programs = self._programs_of(state)
-        state, _ = programs.advance(state, ops.max(state.limits), np.int32(0))
+        state, _ = programs.advance(state, ops.max(state.limits), np.int32(0), self.step_weights())
         return programs.result(state)
 
     def _start_state(self, ids_BS: np.ndarray, seeds_B: np.ndarray) -> SearchState:
@@ -215,10 +221,10 @@ class GrowingSearch(BatchSearch):
     def _growing_state(self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
         return self._initial_state(ids_BS, seeds_B, numbers, extra_length, candidates_BV)
 
-    def _advance(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
+    def _advance(self, state: SearchState, room, min_active, weights: Any) -> tuple[SearchState, Any]:
         token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))
         widened = state._replace(progress=self._search_of(state).widen(state.progress, room))
-        return self._search_until(widened, room, min_active, token_ids)
+        return self._search_until(widened, room, min_active, weights, token_ids)
 
     def _union(self, candidates_BV, prefix_NP):
         """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending."""
@@ -275,6 +281,7 @@ class BatchQueue:
         concat: Callable[[list[SearchBatch]], SearchBatch] = concat_batches,
     ):
         self._search, self._sizes, self._max_ids, self._concat = search, sizes, max_ids, concat
+        self._weights = search.step_weights()
         self._ready: collections.deque[list[SearchBatch]] = collections.deque()
         self._unfinished: dict[int, list[SearchBatch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
@@ -294,7 +301,7 @@ class BatchQueue:
 
     def _advance(self, batch: SearchBatch) -> list[BatchHypotheses]:
         """Advances a batch and keeps its unfinished sentences for joining; releases kept ones that do not fit."""
-        found, unfinished = self._search.advance(batch)
+        found, unfinished = self._search.advance(batch, self._weights)
         if unfinished is not None:
             kept = self._unfinished[unfinished.tokens]
             indices = np.concatenate([one.indices for one in (*kept, unfinished)])

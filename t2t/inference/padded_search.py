@@ -47,7 +47,8 @@ class PaddedSearch(BatchSearch):
         super().__init__(model, settings, extra_length, shortlist)
         self._shrinks = not backend().on_accelerators()
         self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
-        self._advance = Program(model, self._search_until, "a search")
+        self._step_weights = Program(model, model.step_weights, "the weights of its steps")
+        self._advance = Program(model, self._search_until, "a search", replaces=True)
         self._select = Program(model, select_from_batch, "the choice of sentences")
         self._result = Program(model, lambda state: self._search_of(state).result(state.progress), "its result")
 
@@ -55,8 +56,9 @@ class PaddedSearch(BatchSearch):
         self, batches: Sequence[Batched], asked: SearchRows, sizes: np.ndarray, max_ids: int
     ) -> Iterator[list[BatchHypotheses]]:
         """See the base class."""
+        weights = self._weights()
         for indices, rows in batches:
-            for chosen, found in self._search_rows(rows, asked.select(indices)):
+            for chosen, found in self._search_rows(rows, asked.select(indices), weights):
                 yield [(indices[chosen], found)]
 
     def search_batch(
@@ -67,7 +69,7 @@ class PaddedSearch(BatchSearch):
         prefixes = [prefix] * len(ids_BS) if len(prefix) else None
         asked = SearchRows(np.asarray(seeds_B), prefixes, constraints)
         state, token_ids, room = self._started(ids_BS, asked, len(prefix))
-        state, _ = self._advance(state, np.int32(room), np.int32(0), token_ids)
+        state, _ = self._advance(state, np.int32(room), np.int32(0), self._weights(), token_ids)
         return SearchResult(*(field[: len(ids_BS)] for field in self.result(state)))
 
     def steps(self, ids: Sequence[int] | np.ndarray, asked: SearchRows, log_prob: float = 0.0) -> Iterator[SearchState]:
@@ -75,8 +77,9 @@ class PaddedSearch(BatchSearch):
         state, token_ids, _ = self._started(padded([ids]), asked, self._code_length)
         if log_prob:
             state = self._begin_at(state, log_prob)
+        weights = self._weights()
         for room in itertools.count(1):
-            state, active_B = self._advance(state, np.int32(room), np.int32(0), token_ids)
+            state, active_B = self._advance(state, np.int32(room), np.int32(0), weights, token_ids)
             yield state
             if not np.asarray(active_B).any():
                 return
@@ -85,13 +88,17 @@ class PaddedSearch(BatchSearch):
         """See the base class."""
         return SearchResult(*map(np.asarray, self._result(state)))
 
-    def _search_rows(self, rows: np.ndarray, asked: SearchRows) -> Iterator[BatchHypotheses]:
+    def _weights(self) -> Any:
+        """Returns the current weights as steps read them; () with a shortlist."""
+        return self._step_weights() if self._shortlist is None else ()
+
+    def _search_rows(self, rows: np.ndarray, asked: SearchRows, weights: Any) -> Iterator[BatchHypotheses]:
         """Yields indices of rows and their hypotheses; a few unfinished sentences continue as a smaller batch."""
         state, token_ids, room = self._started(rows, asked, self._code_length)
         indices_B = np.arange(len(state.limits))
         while True:
             fewer = len(indices_B) // SHRINKS_TO if self._shrinks and len(indices_B) > SMALLEST else 0
-            state, active_B = self._advance(state, np.int32(room), np.int32(fewer), token_ids)
+            state, active_B = self._advance(state, np.int32(room), np.int32(fewer), weights, token_ids)
             is_active_B, found = np.asarray(active_B), self.result(state)
             is_kept_B = np.zeros_like(is_active_B)
             if is_active_B.any() and is_active_B.sum() <= fewer:

@@ -47,19 +47,19 @@ class HeadProjection(keras.layers.Layer):
             names: of projections.
             fused: the result of `fused(names)`, if already computed.
         """
-        kernel, bias = fused or self.fused(names)
+        kernel, *biases = fused or self.fused(names)
         # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         y = ops.matmul(ops.reshape(x_BTD, (-1, x_BTD.shape[-1])), kernel)
-        y = y if bias is None else y + bias
+        y = y + biases[0] if biases else y
         ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
         parts = ops.split(y, ends, axis=-1) if ends else (y,)
         return tuple(self._split_heads(name, part, x_BTD) for name, part in zip(names, parts, strict=True))
 
     def fused(self, names: tuple[str, ...]):
-        """Returns one kernel and one bias (None without biases) for several projections."""
+        """Returns one kernel for several projections, and one bias if they have biases."""
         kernel = ops.concatenate([ops.convert_to_tensor(self.kernels[name]) for name in names], axis=1)
         if not self.use_bias:
-            return kernel, None
+            return (kernel,)
         return kernel, ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
 
     def _split_heads(self, name: str, y, x_BTD):

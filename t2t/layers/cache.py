@@ -22,8 +22,8 @@ from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
 from t2t.layers.mode import entry_name, name_of_pass
 from t2t.layers.tensors import Size, Tensor, gather_beams, reorder_rows
 
-FusedWeights = tuple[Tensor, Tensor | None]
-"""One kernel and one bias of several projections, see `HeadProjection`."""
+FusedWeights = tuple[Tensor, ...]
+"""One kernel, and one bias if there are biases, of several projections, see `HeadProjection`."""
 
 
 class KeysValues(NamedTuple):

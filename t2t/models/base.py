@@ -383,15 +383,21 @@ class SequenceModel(keras.Model):
         raise self._unwritten("init_cache")
 
     def prepare_decode(
-        self, encoded: Any, token_ids: Tensor | None = None, allowed: Tensor | None = None
+        self, encoded: Any, token_ids: Tensor | None = None, allowed: Tensor | None = None, weights: Any = None
     ) -> DecodeContext:
         """Prepares decoding, once for many steps; the result is the `encoded` of `decode_step`.
 
         If `selects_tokens`, logits can be restricted: to the tokens `token_ids`, (V',) int32, and by `allowed`,
-        (N, V') bool, which sets those that a row may not write to -inf.
+        (N, V') bool, which sets those that a row may not write to -inf. `weights` is what `step_weights(token_ids)`
+        returned, if it was called before.
         """
+        of_layers, of_top = self.step_weights(token_ids) if weights is None else weights
+        return DecodeContext(encoded, of_layers, of_top, allowed)
+
+    def step_weights(self, token_ids: Tensor | None = None) -> tuple[Any, Any]:
+        """Returns the weights that steps read, of the layers and of the output layer, as structures of tensors."""
         top = self.top.decode_weights() if token_ids is None else self.top.decode_weights(token_ids)
-        return DecodeContext(encoded, self.decode_weights(), top, allowed)
+        return self.decode_weights(), top
 
     @property
     def selects_tokens(self) -> bool:
@@ -399,7 +405,7 @@ class SequenceModel(keras.Model):
         return self.autoregressive and isinstance(self.top, TokenSoftmax)
 
     def decode_weights(self) -> Any:
-        """Returns weights in the layout that decoding steps read; any structure, empty by default."""
+        """Returns weights in the layout that decoding steps read; any structure of tensors, empty by default."""
         return ()
 
     def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Tensor, Any]:

@@ -8,6 +8,7 @@ Legend: M models, B sentences, S source length, T target length, N rows decoded 
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from keras import ops
 
@@ -94,13 +95,17 @@ class Ensemble:
         )
 
     def prepare_decode(
-        self, encoded: Encoded, token_ids: Tensor | None = None, allowed: Tensor | None = None
+        self, encoded: Encoded, token_ids: Tensor | None = None, allowed: Tensor | None = None, weights: Any = None
     ) -> Caches:
         """Prepares decoding; see `SequenceModel.prepare_decode`."""
         return tuple(
-            member.prepare_decode(own, token_ids, allowed)
-            for member, own in zip(self.members, self._parts(encoded), strict=True)
+            member.prepare_decode(own, token_ids, allowed, own_weights)
+            for member, own, own_weights in zip(self.members, self._parts(encoded), self._parts(weights), strict=True)
         )
+
+    def step_weights(self, token_ids: Tensor | None = None) -> tuple[Any, ...]:
+        """Returns the weights that steps of every member read; see `SequenceModel.step_weights`."""
+        return tuple(member.step_weights(token_ids) for member in self.members)
 
     def decode_step(self, ids_N, position, cache: Caches, encoded: Encoded) -> tuple[Tensor, Caches]:
         """Returns the logits (N, V) float32 of the next id, and the new caches; see `SequenceModel.decode_step`."""
@@ -117,6 +122,6 @@ class Ensemble:
     def _average(self, logits: Sequence[Tensor]) -> Tensor:
         return AVERAGES[self.average]([ops.log_softmax(own, axis=-1) for own in logits])
 
-    def _parts(self, encoded: Encoded) -> Sequence[object]:
-        """Returns each member's part of `encoded`, which is None without inputs."""
-        return [None] * len(self.members) if encoded is None else encoded
+    def _parts(self, values: Any) -> Sequence[object]:
+        """Returns each member's part of some values, None where there are none."""
+        return [None] * len(self.members) if values is None else values

@@ -113,15 +113,16 @@ def recorded_hparams(run: RunDir | None, workers: "Workers") -> Mapping[str, Map
     return workers.from_chief(recorded)
 
 
-def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:
-    """Describes what XLA is about to compile for the shapes of each problem's batches."""
+def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int, meanwhile: bool = False) -> str:
+    """Describes what XLA is about to compile for the shapes of each problem's batches; `meanwhile`: as updates run."""
     if None in shapes:
         return "XLA compiles a program for each new shape of batches, slowly: the run began without fixed shapes"
     count = sum(len(one.every()) for one in shapes if one is not None)
     each = f", each for {replicas} replicas" if replicas > 1 else ""
     programs = "a program" if count == 1 else f"{count} programs"
     shapes_of = "for the only shape" if count == 1 else "one for each shape"
-    return f"XLA compiles {programs}{each}, {shapes_of} of batches; the first update comes after that"
+    when = "updates are slower until that is done" if meanwhile and count > 1 else "the first update comes after that"
+    return f"XLA compiles {programs}{each}, {shapes_of} of batches; {when}"
 
 
 def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]) -> str:

@@ -172,6 +172,7 @@ class TrainingRun:
             if is_chief:
                 self._log_progress(folder, trainer.update)
             if trainer.update < self.plan.train_steps:
+                stack.callback(self.step.stop_compiling)
                 self._warm_up(trainer, evaluator)
             signals = StopOnSignal()
             stack.callback(signals.release)
@@ -250,7 +251,8 @@ class TrainingRun:
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
         """Runs the largest batches, so that a lack of memory shows now; with XLA, a batch of each shape."""
         if self.step.xla and self.workers.is_chief:
-            log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
+            shapes = [part.batches.shapes for part in self.parts]
+            log.info(compilation_line(shapes, len(self.step.own), self.step.compiles_meanwhile))
         if is_of_plugin(type(self.model)):
             check_first_call(self.model)
         with all_weights_exist(self.model):

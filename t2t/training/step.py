@@ -43,6 +43,7 @@ class UpdateStep:
         how, loss = UpdateRules(**rules), LossFunction(model, self.objective.loss, adapters)
         self.xla, self.trained = how.xla, loss.trained
         self._update = backend().update(loss, optimizer, devices, how)
+        self.compiles_meanwhile = self._update.compiles_meanwhile
         self.ema: Sequence[Any] = self._update.ema
         """Variables with the moving averages of the trained weights; empty if none are kept."""
         self.loss_scale = self._update.loss_scale
@@ -82,8 +83,17 @@ class UpdateStep:
         return update - int(np.asarray(self.optimizer.iterations)) + self.updates_before
 
     def compile(self, updates: Sequence[Sequence[Sequence[Features]]], problem: str = "") -> None:
-        """Compiles the programs of updates in parallel if the backend can; errors are raised later, by `warm_up`."""
+        """See `Update.compile`."""
         self._update.compile((self._prepared(micro_batches, 0, problem) for micro_batches in updates), problem)
+
+    def stop_compiling(self) -> None:
+        """See `Update.stop_compiling`."""
+        self._update.stop_compiling()
+
+    @property
+    def is_compiling(self) -> bool:
+        """See `Update.is_compiling`."""
+        return self._update.is_compiling
 
     def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Computes an update without applying it: allocates its memory, and changes no state."""

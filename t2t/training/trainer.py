@@ -100,15 +100,20 @@ class Trainer:
             listeners.on_train_end(self.report() if self._pending else None)
         return self.update
 
-    def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
-        """Runs the largest batches of a problem once, changing nothing, so that a lack of memory shows now."""
+    def warm_up(self, batches: Sequence[dict[str, np.ndarray]], problem: str = "") -> None:
+        """Runs batches of a problem once, changing nothing, so that a lack of memory shows now.
+
+        Where programs are compiled while updates run, only the first batch, which should need the most memory.
+        """
         # More than two micro-batches need no more memory than two.
-        updates = [[[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2) for batch in batches]
+        count, replicas = min(self.plan.micro_batches, 2), len(self.step.own)
         if self.step.xla:
-            self.step.compile(updates, problem)
-        for batch, update in zip(batches, updates, strict=True):
-            with _memory_errors(batch), backend().compile_errors(self.step.xla, batch):
-                self.step.warm_up(update, problem)
+            self.step.compile([[[batch] * replicas] * count for batch in batches], problem)
+            batches = batches[:1] if self.step.compiles_meanwhile else batches
+        for first in range(0, len(batches), count):
+            micro_batches = (list(batches[first : first + count]) * count)[:count]
+            with _memory_errors(batches[first]), backend().compile_errors(self.step.xla, batches[first]):
+                self.step.warm_up([[batch] * replicas for batch in micro_batches], problem)
 
     def time_update(self) -> float:
         """Computes the next update twice, and returns the seconds of the second time: the first compiles it.

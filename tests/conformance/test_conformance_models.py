@@ -248,7 +248,7 @@ def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone
     def advance(batches):
         found, going = [], []
         for one in batches:
-            some, rest = search.advance(one)
+            some, rest = search.advance(one, search.step_weights())
             found += some
             going += [] if rest is None else [rest]
         return found, going

@@ -127,7 +127,7 @@ MODEL_MUTATIONS = mutations(
      "[self._unfinished.pop(min(self._unfinished))[0]]", "test_inference_batches"),
     ("candidates of the whole batch",
      "With a shortlist, an output may have candidates of other sentences of its batch.",
-     "t2t/inference/batch_search.py", "token_ids, allowed_NC)", "token_ids)",
+     "t2t/inference/batch_search.py", "token_ids, allowed_NC, weights or None)", "token_ids)",
      "test_inference_batch_search::test_a_batch_is_its_sentences_one_by_one"),
     ("translations without alternatives", "Pieces of a source do not compete for a target piece.",
      "t2t/inference/shortlist.py", "_divide(probs_P, totals_P)", "probs_P", "test_inference_shortlist"),

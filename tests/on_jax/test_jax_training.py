@@ -27,6 +27,7 @@ from tests.errors import refused
 from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
 from tests.readme import ROOT, block
 from tests.slopes import slope_step, slopes, weights
+from tests.waiting import wait_until
 
 PAGE = ROOT / "docs/jax.md"
 GOLDEN_RUN = Path(__file__).parents[1] / "golden/runs/0.1.0"
@@ -157,22 +158,46 @@ def test_updates_run_the_programs_that_were_compiled_side_by_side(micro_batches,
         model, optimizer = randomise(transformer()), build_optimizer(OptimizerHParams(optimizer="adam"))
     step = UpdateStep(model, optimizer, devices)
     updates = [[[batch(0, (length,), (length,))] * replicas] * micro_batches for length in (3, 12)]
-    compiled = Counter()
+    compiled = []
 
     def listen(event, seconds, fun_name="", **_):
         name = fun_name[len("jit(") : -1]
         if event.endswith("backend_compile_duration") and name in ("_local_sums", "_add_sums", "_apply"):
-            compiled[name] += 1
+            compiled.append(name)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
         step.compile(updates)
-        assert compiled == programs
-        for update in updates:
-            step.warm_up(update)
-        assert compiled == programs, "none more"
+        step(updates[0], 1, 0.1)  # after this, the programs of the second shape are compiled
+        wait_until(lambda: not step.is_compiling, "all is compiled")
+        assert Counter(compiled) == programs
+        step(updates[1], 2, 0.1)
+        assert Counter(compiled) == programs, "none more"
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_updates_run_while_programs_are_compiled_and_do_not_need_the_rest():
+    """The first update is the last in the queue; the weights are those of a step that compiles nothing ahead."""
+    updates = [[[batch(0, (length,), (length,))]] for length in (9, 8, 7, 6, 5, 4)]
+
+    def trained_state(ahead):
+        model, optimizer = randomise(transformer()), build_optimizer(OptimizerHParams(optimizer="adam"))
+        step = UpdateStep(model, optimizer, backend().devices())
+        if ahead:
+            step.compile(updates)
+        for number, update in enumerate(reversed(updates[3:]), 1):
+            step(update, number, 0.1)
+            if ahead and number == 1:
+                assert step.compiles_meanwhile
+                assert step.is_compiling
+        step.stop_compiling()
+        wait_until(lambda: not step.is_compiling, "all is compiled")
+        step(updates[0], 4, 0.1)  # whether its program was compiled or not
+        return [np.asarray(variable) for variable in step.state_variables]
+
+    for found, expected in zip(trained_state(ahead=True), trained_state(ahead=False), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():

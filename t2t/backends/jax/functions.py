@@ -59,9 +59,17 @@ class Program:
         function: of tensors.
         name: what it does, for the log.
         constants: indices, from 0, of arguments that are not tensors; each of their values needs its own program.
+        replaces: whether the results may take the memory of the first argument, which must not be read again.
     """
 
-    def __init__(self, model: SequenceModel | None, function: Callable, name: str, constants: Sequence[int] = ()):
+    def __init__(
+        self,
+        model: SequenceModel | None,
+        function: Callable,
+        name: str,
+        constants: Sequence[int] = (),
+        replaces: bool = False,
+    ):
         if isinstance(model, AdaptedModel):
             function = model.with_adapters(function)
         self._variables, self._name = [] if model is None else model.variables, name
@@ -77,7 +85,8 @@ class Program:
             with in_mode(gradients=False, layer_loops=True), scope:
                 return function(*given)
 
-        self._compiled = jax.jit(of_weights, static_argnums=[1 + number for number in constants])
+        static = [1 + number for number in constants]
+        self._compiled = jax.jit(of_weights, static_argnums=static, donate_argnums=[1] if replaces else [])
 
     def __call__(self, *given: Any) -> Any:
         """Returns the results, arrays of JAX."""

@@ -8,12 +8,12 @@ the new state (donation), and assigns the new state to the variables.
 Legend: R replicas.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import jax
@@ -161,6 +161,14 @@ class JaxUpdate(Update):
         self._on_all: Sequence[jax.Array | None] = self._own
         self._reach: dict[str, _Reach] = {}
         self._programs: dict[tuple[str, str], Any] = {}
+        # XLA may tune programs on an accelerator, which must be idle then.
+        self.compiles_meanwhile = not devices.are_gpus and devices.replicas == len(devices.own)
+        self.jobs: list[Future] = []
+        self._waiting: list[tuple[list[list[ReplicaBatches]], str]] = []
+        """Updates whose programs will be compiled, and their problem."""
+        self._specs: dict[tuple, Future] = {}
+        """Of programs that are compiled, or about to be: the specs of their results."""
+        self._lock, self._tracing = threading.Lock(), threading.RLock()
 
     def __call__(
         self,
@@ -174,36 +182,83 @@ class JaxUpdate(Update):
         """See the base class."""
         state = self._state_on_all()
         parts = self._parts.of_update(micro_batches, update, problem)
-
-        def run(name: str, *given: Any) -> Any:
-            return self._program(name, problem)(*given)
-
-        state, stats = self._in_order(run, problem, state, parts, self._settings(applies, update, rate, stops))
+        if self.compiles_meanwhile:
+            new = [part for part in parts[1:] if self._key("add", problem, part) not in self._specs]
+            self._submit([[part] * len(parts) for part in new], problem)  # this thread compiles the first one
+        state, stats = self._in_order(self._run, problem, state, parts, self._settings(applies, update, rate, stops))
         self._keep(state)
+        if applies:
+            self._compile_waiting()
         return UpdateStats(*stats)
 
     def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
-        """See the base class. Python traces the programs one by one; meanwhile XLA compiles them in threads."""
-        state, settings = self._state_on_all(), self._settings(False, 0, 0.0, False)
-        # Several workers compile in the same order, since compiling may make them wait for each other.
+        """See the base class. Threads compile; one at a time traces, as that is Python.
+
+        Where updates run meanwhile, the first one comes first.
+        """
+        parts_of_each = [self._parts.of_update(micro_batches, 0, problem) for micro_batches in updates]
+        self._waiting.append((parts_of_each, problem))
+        if not self.compiles_meanwhile:
+            self._compile_waiting()
+            wait(self.jobs)
+
+    def stop_compiling(self) -> None:
+        """See the base class."""
+        self._waiting.clear()
+        super().stop_compiling()
+
+    @property
+    def is_compiling(self) -> bool:
+        """See the base class."""
+        return bool(self._waiting) or super().is_compiling
+
+    def _compile_waiting(self) -> None:
+        while self._waiting:
+            self._submit(*self._waiting.pop(0))
+
+    def _submit(self, updates: Sequence[Sequence[ReplicaBatches]], problem: str) -> None:
+        """Has threads compile the programs of updates."""
+        # Not the arrays, which updates may replace meanwhile.
+        state = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=v.sharding) for v in self._state_on_all()]
+        settings = self._settings(False, 0, 0.0, False)
+        for parts in updates:
+            self.jobs.append(self._threads.submit(self._in_order, self._compiled, problem, state, parts, settings))
+
+    @functools.cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Compile; where updates run meanwhile, they have a core for themselves."""
         several = self._devices.replicas > len(self._devices.own)
-        found: dict[tuple, Any] = {}
-        with ThreadPoolExecutor(1 if several else min(available_cores(), MOST_COMPILED)) as threads:
+        # Several workers compile in the same order, since compiling may make them wait for each other.
+        count = 1 if several else max(available_cores() - self.compiles_meanwhile, 1)
+        return ThreadPoolExecutor(min(count, MOST_COMPILED))
 
-            def compiled(name: str, *given: Any) -> Any:
-                key = (name, *map(np.shape, jax.tree.leaves(given)))
-                if key not in found:  # updates of several shapes may have a program in common
+    def _compiled(self, name: str, problem: str, *given: Any) -> Any:
+        """Compiles a program, or waits for the thread that does; returns the specs of its results for the next one."""
+        key = self._key(name, problem, given[-1])
+        with self._lock:
+            found = self._specs.get(key)
+            is_new = found is None
+            found = self._specs.setdefault(key, Future())
+        if is_new:
+            try:
+                with self._tracing:
                     lowered = self._program(name, problem).lower(*given)
-                    threads.submit(lowered.compile)
-                    # Sums are the inputs of the next program; nothing reads what the last one returns.
-                    split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
-                    sums = lowered.out_info if name != "apply" else ()
-                    found[key] = jax.tree.map(lambda one: split(one.shape, one.dtype), sums)
-                return found[key]
+                lowered.compile()
+            except BaseException as error:
+                found.set_exception(error)
+                raise
+            split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
+            sums = lowered.out_info if name != "apply" else ()  # nothing reads what the last one returns
+            found.set_result(jax.tree.map(lambda one: split(one.shape, one.dtype), sums))
+        return found.result()
 
-            with contextlib.suppress(Exception):
-                for micro_batches in updates:
-                    self._in_order(compiled, problem, state, self._parts.of_update(micro_batches, 0, problem), settings)
+    def _key(self, name: str, problem: str, last: Any) -> tuple:
+        """Identifies a program: only the shapes of a batch, the last argument, differ between those of a name."""
+        return (name, problem, *(() if name == "apply" else map(np.shape, jax.tree.leaves(last))))
+
+    def _run(self, name: str, problem: str, *given: Any) -> Any:
+        self._compiled(name, problem, *given)
+        return self._program(name, problem)(*given)
 
     def _in_order(
         self, run: Callable, problem: str, state: Values, parts: Sequence[ReplicaBatches], settings: tuple
@@ -214,12 +269,12 @@ class JaxUpdate(Update):
         """
         read = state[: self._gradient_reads]
         if len(parts) == 1:
-            sums = run("sum", read, parts[0])
+            sums = run("sum", problem, read, parts[0])
         else:
             sums = self._no_sums(problem, read, parts[0])
             for part in parts:
-                sums = run("add", read, sums, part)
-        return run("apply", state, sums, *settings)
+                sums = run("add", problem, read, sums, part)
+        return run("apply", problem, state, sums, *settings)
 
     def _settings(self, applies: bool, update: int, rate: float, stops: bool) -> tuple:
         stops_R = self._devices.split(np.full(len(self._devices.own), stops, np.float32))
@@ -263,10 +318,11 @@ class JaxUpdate(Update):
 
     def _no_sums(self, problem: str, read: Values, part: ReplicaBatches) -> Any:
         """Returns the zeros to which the sums of several micro-batches are added."""
-        if ("zeros", problem) not in self._programs:
-            sums = jax.eval_shape(self._program("sum", problem), read, part)
-            zeros = functools.partial(jax.tree.map, lambda one: jnp.zeros(one.shape, one.dtype), sums)
-            self._programs["zeros", problem] = jax.jit(zeros, out_shardings=self._devices.split_layout)
+        with self._tracing:
+            if ("zeros", problem) not in self._programs:
+                sums = jax.eval_shape(self._program("sum", problem), read, part)
+                zeros = functools.partial(jax.tree.map, lambda one: jnp.zeros(one.shape, one.dtype), sums)
+                self._programs["zeros", problem] = jax.jit(zeros, out_shardings=self._devices.split_layout)
         return self._programs["zeros", problem]()
 
     def _add_sums(self, problem: str, read: Values, sums, part: ReplicaBatches):

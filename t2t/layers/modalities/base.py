@@ -86,8 +86,8 @@ class Top(keras.layers.Layer):
         self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
 
     def decode_weights(self):
-        """Returns the weights in the form used for many calls in a row; None if `call` needs no preparation."""
-        return None
+        """Returns the weights in the form used for many calls in a row; () if `call` needs no preparation."""
+        return ()
 
     def call(self, hidden, decode_weights=None):
         """Returns (..., C) float32 logits for hidden states (..., D); `decode_weights` is the result of that method."""

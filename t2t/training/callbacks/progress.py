@@ -111,8 +111,11 @@ class EstimateTime(keras.callbacks.Callback):
         self._began = self._clock()
 
     def on_train_batch_end(self, batch, logs=None):
-        """Waits for the update, unless enough are timed; the first one counts not, as it waits for its batches."""
-        if self._is_done:
+        """Waits for the update, unless enough are timed.
+
+        The first one does not count, as it waits for its batches, nor do those that run while programs are compiled.
+        """
+        if self._is_done or self._trainer.step.is_compiling:
             return
         self._trainer.check_finite()
         if self._trainer.update == self._first + 1:

@@ -57,9 +57,9 @@ class NotingSearch(GrowingSearch):
         super().__init__(*given)
         self.seen = []
 
-    def advance(self, batch):
+    def advance(self, batch, weights):
         self.seen.append((batch.tokens, len(batch.indices)))
-        return super().advance(batch)
+        return super().advance(batch, weights)
 
 
 def in_one_go(model, settings, ids_BS, length, extra=EXTRA):

@@ -123,10 +123,13 @@ class Steps:
         self.seen = []
         """Steps and row indices of each batch."""
 
+    def step_weights(self):
+        return ()
+
     def start(self, indices, rows, asked):
         return SearchBatch(indices, 0, None)
 
-    def advance(self, batch):
+    def advance(self, batch, weights):
         self.seen.append((batch.tokens, batch.indices.tolist()))
         if batch.tokens == self.last:
             return [(batch.indices, None)], None

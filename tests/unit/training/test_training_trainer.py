@@ -157,12 +157,15 @@ def test_other_errors_pass_as_they_are():
         trainer(Fails(ZeroDivisionError())).fit([])
 
 
-def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing():
+@pytest.mark.parametrize(
+    ("micro_batches", "updates"), [(1, [["one"], ["two"], ["three"]]), (3, [["one", "two"], ["three", "three"]])]
+)
+def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing(micro_batches, updates):
     step = Step(replicas=2)
-    run = trainer(step)
-    batch = {"targets": np.ones((2, 3), np.int32)}
-    run.warm_up([batch, batch])
-    assert step.rehearsed == [[[batch, batch]] * min(run.plan.micro_batches, 2)] * 2
+    run = trainer(step, micro_batches=micro_batches)
+    batches = {name: {"targets": np.ones((2, 3), np.int32)} for name in ("one", "two", "three")}
+    run.warm_up([*batches.values()])
+    assert step.rehearsed == [[[batches[name]] * 2 for name in names] for names in updates]
     assert (run.update, run.data_state, step.given) == (0, {"batch": 0}, [])
 
 

@@ -37,7 +37,7 @@ class Step:
     The loss scale is `scale`, halved by each bad update as in training; None for none.
     """
 
-    xla, objective, adapters = False, TrainingObjective(), None
+    xla, is_compiling, objective, adapters = False, False, TrainingObjective(), None
     optimizer = types.SimpleNamespace(
         variables=[Weight("rate", 0.1), Weight("slot", 2.0)], learning_rate=Weight("rate")
     )
