@@ -6,6 +6,7 @@ divisor of it), K key channels and U value channels of one head. In a step of de
 """
 
 import functools
+import itertools
 import operator
 
 import keras
@@ -51,8 +52,10 @@ class HeadProjection(keras.layers.Layer):
         # As rows of a matrix: with unknown sizes, a product with more axes costs a dozen more small operations.
         y = ops.matmul(ops.reshape(x_BTD, (-1, x_BTD.shape[-1])), kernel)
         y = y + biases[0] if biases else y
-        ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
-        parts = ops.split(y, ends, axis=-1) if ends else (y,)
+        sizes = [self.channels[name] for name in names]
+        # With TensorFlow, parts of given sizes cost a dozen more small operations, too.
+        cuts = len(names) if len(set(sizes)) == 1 else list(itertools.accumulate(sizes))[:-1]
+        parts = ops.split(y, cuts, axis=-1) if len(names) > 1 else (y,)
         return tuple(self._split_heads(name, part, x_BTD) for name, part in zip(names, parts, strict=True))
 
     def fused(self, names: tuple[str, ...]):
@@ -196,7 +199,7 @@ class MultiHeadAttention(CachingLayer):
             here_1 = ops.reshape(cache.position, (1,))
             query, new = self._project_self(cache.by_group(x_ND), here_1, cache.weights[self.path])
             memory, keep = cache.extend_keys_values(self.path, new), cache.keep(self.span)
-            offset_1S = cache.key_offsets()
+            offset_1S = cache.key_offsets() if self._reads_offsets else None
         else:
             (query,) = self.project(cache.by_sentence(x_ND, ops.shape(memory.keys)[0]), names=("query",))
         found = self._output(self._weighted(query, memory, keep, offset_1S, None))
@@ -224,6 +227,12 @@ class MultiHeadAttention(CachingLayer):
         shape = (rows // beams, self.num_kv_heads, length * beams)
         return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in self.head_sizes))
 
+    @property
+    def _reads_offsets(self) -> bool:
+        """Whether the distances of keys matter."""
+        of_distances = (self.relative_positions, self.relative_keys, self.relative_bias)
+        return any(layer is not None for layer in of_distances)
+
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
         """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks or windows."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
@@ -233,7 +242,8 @@ class MultiHeadAttention(CachingLayer):
             query_T, key_S = ops.arange(queries), ops.arange(keys)
             seen = span_keep(query_T, key_S, self.span)
             joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
-            return self._weighted(q_BHTK, memory, joint_keep, key_offsets(query_T, key_S), seed)
+            offset_TS = key_offsets(query_T, key_S) if self._reads_offsets else None
+            return self._weighted(q_BHTK, memory, joint_keep, offset_TS, seed)
 
         def in_parts():
             copies = self.num_heads // self.num_kv_heads
@@ -249,8 +259,7 @@ class MultiHeadAttention(CachingLayer):
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
         by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
-        reads_offsets = self.relative_positions or self.relative_keys or self.relative_bias
-        if never_long or by_query or reads_offsets or mode.record is not None:
+        if never_long or by_query or self._reads_offsets or mode.record is not None:
             is_long = False
         if grid is None and (mode.for_converters or not mode.blockwise_attention):
             is_long = False
@@ -270,7 +279,9 @@ class MultiHeadAttention(CachingLayer):
         return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):
-        shape = ops.shape(found_BHTU)
+        rows, _, queries, _ = ops.shape(found_BHTU)
         found = found_BHTU if self.num_heads == 1 else ops.transpose(found_BHTU, (0, 2, 1, 3))
         found = ops.reshape(found, (-1, self.value_channels))
-        return ops.reshape(self.output_layer(found), (shape[0], shape[2], self.output_layer.units))
+        # Sizes that are known need no operations.
+        shape = (-1, queries) if isinstance(queries, int) else (rows, queries)
+        return ops.reshape(self.output_layer(found), (*shape, self.output_layer.units))

@@ -65,11 +65,12 @@ def build_norm(kind: str, epsilon: float, **kwargs) -> LayerNorm | RmsNorm:
 
 def _by_row(function: Callable, x, *weights):
     """Applies a function of float32 rows (N, D) and weights (D,); the result has the shape and type of `x` (..., D)."""
-    width = x.shape[-1]
-    rows = ops.reshape(ops.cast(x, "float32"), (-1, width))
+    width, are_rows = x.shape[-1], len(x.shape) == 2
+    rows = ops.cast(x, "float32") if are_rows else ops.reshape(ops.cast(x, "float32"), (-1, width))
     # Reshaped, since a function with a custom gradient takes tensors but no variables.
     tensors = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in weights)
-    return ops.reshape(ops.cast(function(rows, *tensors), x.dtype), ops.shape(x))
+    found = ops.cast(function(rows, *tensors), x.dtype)
+    return found if are_rows else ops.reshape(found, ops.shape(x))
 
 
 def _normalised(epsilon: float):
