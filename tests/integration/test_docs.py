@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import re
+import runpy
 import shlex
 import shutil
 import tomllib
@@ -257,3 +258,25 @@ def test_the_code_of_the_page_computes_the_model_without_the_library(tiny_run, t
     assert done.returncode == 0, done.stderr
     translator = t2t.load(str(tiny_run.output_dir))
     assert float(done.stdout) == pytest.approx(translator.score_ids([[3, 4, 5]], [[5, 4, 3]])[0], abs=1e-4)
+
+
+# === Pictures ===
+def test_a_box_of_a_flame_graph_is_as_wide_as_the_time_in_it(tmp_path):
+    """Three of ten samples are in a function that a library called, five in that library alone, two in another."""
+    main = "MainThread (1);main (t2t/cli/trainer.py)"
+    stacks = {
+        f"{main};fit (keras/src/trainer.py);_one_update (t2t/training/trainer.py)": 3,
+        f"{main};fit (keras/src/trainer.py)": 5,
+        f"{main};dumps (json/__init__.py)": 2,
+        "Thread-1 (2);_read (t2t/data/reading/prefetch.py)": 90,
+    }
+    (tmp_path / "stacks").write_text("".join(f"{stack} {count}\n" for stack, count in stacks.items()))
+    draw = runpy.run_path(str(ROOT / "docs/draw_flames.py"))["draw"]
+    picture = draw(tmp_path / "stacks", seconds=0.5, title="a command")
+    boxes = re.findall(r"<title>([^<]*): ([\d.]+) s</title><rect[^>]* x=\"([\d.]+)\" [^>]*width=\"([\d.]+)\"", picture)
+    assert boxes == [
+        ("main (cli/trainer.py)", "5.0", "0.0", "1000.0"),
+        ("[keras]", "2.5", "0.0", "500.0"),
+        ("_one_update (training/trainer.py)", "1.5", "500.0", "300.0"),
+        ("[json]", "1.0", "800.0", "200.0"),
+    ]
