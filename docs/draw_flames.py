@@ -38,12 +38,13 @@ def read_stack(line: str) -> tuple[list[str], int]:
     stack, count = re.fullmatch(r"(.*) (\d+)\n?", line).groups()
     found: list[str] = []
     for frame in stack.split(";"):
-        name, path = re.fullmatch(r"(.*?)(?: \((.*)\))?", frame).groups()
+        name, path = re.fullmatch(r"(.*?)(?: \((.*?)(?::\d+)?\))?", frame).groups()
         package, *rest = Path(path or "?").parts  # from where it is imported
+        package = "import" if package.startswith("<frozen importlib") else package
         if package == "t2t":
             if found and found[-1].startswith("["):
                 found.pop()  # a library that calls back, such as one that traces a function
-            found.append(f"{name} ({'/'.join(rest)})")
+            found.append(f"{name.replace('.<locals>', '')} ({'/'.join(rest)})")
         elif found and not found[-1].startswith("["):
             found.append(f"[{package.removesuffix('.py')}]")
     return found, int(count)

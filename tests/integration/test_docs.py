@@ -263,12 +263,12 @@ def test_the_code_of_the_page_computes_the_model_without_the_library(tiny_run, t
 # === Pictures ===
 def test_a_box_of_a_flame_graph_is_as_wide_as_the_time_in_it(tmp_path):
     """Three of ten samples are in a function that a library called, five in that library alone, two in another."""
-    main = "MainThread (1);main (t2t/cli/trainer.py)"
+    main = "thread (1): MainThread;main (t2t/cli/trainer.py:141)"
     stacks = {
         f"{main};fit (keras/src/trainer.py);_one_update (t2t/training/trainer.py)": 3,
         f"{main};fit (keras/src/trainer.py)": 5,
         f"{main};dumps (json/__init__.py)": 2,
-        "Thread-1 (2);_read (t2t/data/reading/prefetch.py)": 90,
+        "thread (2): Thread-1;_read (t2t/data/reading/prefetch.py)": 90,
     }
     (tmp_path / "stacks").write_text("".join(f"{stack} {count}\n" for stack, count in stacks.items()))
     draw = runpy.run_path(str(ROOT / "docs/draw_flames.py"))["draw"]

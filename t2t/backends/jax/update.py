@@ -130,6 +130,61 @@ class Parts:
         return self._paddings[problem]
 
 
+class Programs:
+    """Compiled programs by name, problem and shape of a batch, their last argument; threads compile some ahead.
+
+    Args:
+        build: returns the function of a name and a problem, of `jax.jit`.
+        layout: of the results that one program gives to the next.
+        threads: number of threads.
+    """
+
+    def __init__(self, build: Callable[[str, str], Any], layout: jax.sharding.Sharding, threads: int):
+        self.function, self._layout = functools.cache(build), layout
+        self._threads = ThreadPoolExecutor(max(1, min(threads, MOST_COMPILED)))
+        self.jobs: list[Future] = []
+        self.tracing = threading.RLock()
+        """Held while a program is traced, which is Python and cannot be done in parallel."""
+        self._specs: dict[tuple, Future] = {}
+        """Of programs that are compiled, or about to be: the specs of their results."""
+        self._lock = threading.Lock()
+
+    def run(self, name: str, problem: str, *given: Any) -> Any:
+        """Runs a program; compiles it if no thread has."""
+        self.compile(name, problem, *given)
+        return self.function(name, problem)(*given)
+
+    def ahead(self, job: Callable, *given: Any) -> None:
+        """Has a thread call a function that compiles programs."""
+        self.jobs.append(self._threads.submit(job, *given))
+
+    def has(self, name: str, problem: str, last: Any) -> bool:
+        """Returns whether a program with this last argument is compiled, or being compiled."""
+        return self._key(name, problem, last) in self._specs
+
+    def compile(self, name: str, problem: str, *given: Any) -> Any:
+        """Compiles a program, or waits for the thread that does; returns the specs of its results."""
+        key = self._key(name, problem, given[-1])
+        with self._lock:
+            is_new = key not in self._specs
+            found = self._specs.setdefault(key, Future())
+        if is_new:
+            try:
+                with self.tracing:
+                    lowered = self.function(name, problem).lower(*given)
+                lowered.compile()
+            except BaseException as error:
+                found.set_exception(error)
+                raise
+            split = functools.partial(jax.ShapeDtypeStruct, sharding=self._layout)
+            results = lowered.out_info if name != "apply" else ()  # nothing reads what the last one returns
+            found.set_result(jax.tree.map(lambda one: split(one.shape, one.dtype), results))
+        return found.result()
+
+    def _key(self, name: str, problem: str, last: Any) -> tuple:
+        return (name, problem, *(() if name == "apply" else map(np.shape, jax.tree.leaves(last))))
+
+
 class JaxUpdate(Update):
     """Computes and applies updates on a mesh of devices.
 
@@ -160,15 +215,16 @@ class JaxUpdate(Update):
         """What the last update assigned to the variables: this process's part of the arrays in `_on_all`."""
         self._on_all: Sequence[jax.Array | None] = self._own
         self._reach: dict[str, _Reach] = {}
-        self._programs: dict[tuple[str, str], Any] = {}
+        self._no_sums: dict[str, Callable[[], Any]] = {}
         # XLA may tune programs on an accelerator, which must be idle then.
         self.compiles_meanwhile = not devices.are_gpus and devices.replicas == len(devices.own)
-        self.jobs: list[Future] = []
+        threads = available_cores() - self.compiles_meanwhile  # updates that run meanwhile have a core for themselves
+        if devices.replicas > len(devices.own):
+            threads = 1  # workers compile in the same order, since compiling may make them wait for each other
+        self._programs = Programs(self._build, devices.split_layout, threads)
+        self.jobs = self._programs.jobs
         self._waiting: list[tuple[list[list[ReplicaBatches]], str]] = []
         """Updates whose programs will be compiled, and their problem."""
-        self._specs: dict[tuple, Future] = {}
-        """Of programs that are compiled, or about to be: the specs of their results."""
-        self._lock, self._tracing = threading.Lock(), threading.RLock()
 
     def __call__(
         self,
@@ -183,19 +239,17 @@ class JaxUpdate(Update):
         state = self._state_on_all()
         parts = self._parts.of_update(micro_batches, update, problem)
         if self.compiles_meanwhile:
-            new = [part for part in parts[1:] if self._key("add", problem, part) not in self._specs]
-            self._submit([[part] * len(parts) for part in new], problem)  # this thread compiles the first one
-        state, stats = self._in_order(self._run, problem, state, parts, self._settings(applies, update, rate, stops))
+            new = [part for part in parts[1:] if not self._programs.has("add", problem, part)]
+            self._compile_ahead([[part] * len(parts) for part in new], problem)  # this thread compiles the first one
+        run, settings = self._programs.run, self._settings(applies, update, rate, stops)
+        state, stats = self._in_order(run, problem, state, parts, settings)
         self._keep(state)
         if applies:
             self._compile_waiting()
         return UpdateStats(*stats)
 
     def compile(self, updates: Iterable[Sequence[Sequence[Features]]], problem: str) -> None:
-        """See the base class. Threads compile; one at a time traces, as that is Python.
-
-        Where updates run meanwhile, the first one comes first.
-        """
+        """See the base class. Where updates run meanwhile, the first one comes first."""
         parts_of_each = [self._parts.of_update(micro_batches, 0, problem) for micro_batches in updates]
         self._waiting.append((parts_of_each, problem))
         if not self.compiles_meanwhile:
@@ -214,51 +268,15 @@ class JaxUpdate(Update):
 
     def _compile_waiting(self) -> None:
         while self._waiting:
-            self._submit(*self._waiting.pop(0))
+            self._compile_ahead(*self._waiting.pop(0))
 
-    def _submit(self, updates: Sequence[Sequence[ReplicaBatches]], problem: str) -> None:
+    def _compile_ahead(self, updates: Sequence[Sequence[ReplicaBatches]], problem: str) -> None:
         """Has threads compile the programs of updates."""
         # Not the arrays, which updates may replace meanwhile.
         state = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=v.sharding) for v in self._state_on_all()]
         settings = self._settings(False, 0, 0.0, False)
         for parts in updates:
-            self.jobs.append(self._threads.submit(self._in_order, self._compiled, problem, state, parts, settings))
-
-    @functools.cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        """Compile; where updates run meanwhile, they have a core for themselves."""
-        several = self._devices.replicas > len(self._devices.own)
-        # Several workers compile in the same order, since compiling may make them wait for each other.
-        count = 1 if several else max(available_cores() - self.compiles_meanwhile, 1)
-        return ThreadPoolExecutor(min(count, MOST_COMPILED))
-
-    def _compiled(self, name: str, problem: str, *given: Any) -> Any:
-        """Compiles a program, or waits for the thread that does; returns the specs of its results for the next one."""
-        key = self._key(name, problem, given[-1])
-        with self._lock:
-            found = self._specs.get(key)
-            is_new = found is None
-            found = self._specs.setdefault(key, Future())
-        if is_new:
-            try:
-                with self._tracing:
-                    lowered = self._program(name, problem).lower(*given)
-                lowered.compile()
-            except BaseException as error:
-                found.set_exception(error)
-                raise
-            split = functools.partial(jax.ShapeDtypeStruct, sharding=self._devices.split_layout)
-            sums = lowered.out_info if name != "apply" else ()  # nothing reads what the last one returns
-            found.set_result(jax.tree.map(lambda one: split(one.shape, one.dtype), sums))
-        return found.result()
-
-    def _key(self, name: str, problem: str, last: Any) -> tuple:
-        """Identifies a program: only the shapes of a batch, the last argument, differ between those of a name."""
-        return (name, problem, *(() if name == "apply" else map(np.shape, jax.tree.leaves(last))))
-
-    def _run(self, name: str, problem: str, *given: Any) -> Any:
-        self._compiled(name, problem, *given)
-        return self._program(name, problem)(*given)
+            self._programs.ahead(self._in_order, self._programs.compile, problem, state, parts, settings)
 
     def _in_order(
         self, run: Callable, problem: str, state: Values, parts: Sequence[ReplicaBatches], settings: tuple
@@ -271,7 +289,7 @@ class JaxUpdate(Update):
         if len(parts) == 1:
             sums = run("sum", problem, read, parts[0])
         else:
-            sums = self._no_sums(problem, read, parts[0])
+            sums = self._zeros(problem, read, parts[0])
             for part in parts:
                 sums = run("add", problem, read, sums, part)
         return run("apply", problem, state, sums, *settings)
@@ -294,36 +312,34 @@ class JaxUpdate(Update):
         for variable, value in zip(self._state, self._own, strict=True):
             variable.assign(value)
 
-    def _program(self, name: str, problem: str) -> Any:
+    def _build(self, name: str, problem: str) -> Any:
         """Returns a compiled function on all devices; one program for each shape of batches."""
-        if (name, problem) not in self._programs:
-            same, split = PartitionSpec(), PartitionSpec(REPLICA)
-            settings = (same, same, same, split)
-            layouts = [self._devices.layout(tuple(variable.shape)) for variable in self._state]
-            new = (layouts, self._devices.layout(()))
-            # Until the reduction, each replica has its own sums over micro-batches.
-            kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
-                "sum": (self._local_sums, (same, split), split, (), None),
-                "add": (self._add_sums, (same, split, split), split, (1,), None),
-                "apply": (self._apply, (same, split, *settings), same, (0,), new),
-            }
-            function, given, found, donated, lies = kinds[name]
-            # Along the axis of shards, XLA partitions the work by the layout of the weights.
-            on_each = jax.shard_map(
-                functools.partial(function, problem), mesh=self._devices.mesh, axis_names={REPLICA},
-                in_specs=given, out_specs=found, check_vma=False,
-            )  # fmt: skip
-            self._programs[name, problem] = jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
-        return self._programs[name, problem]
+        same, split = PartitionSpec(), PartitionSpec(REPLICA)
+        settings = (same, same, same, split)
+        layouts = [self._devices.layout(tuple(variable.shape)) for variable in self._state]
+        new = (layouts, self._devices.layout(()))
+        # Until the reduction, each replica has its own sums over micro-batches.
+        kinds: dict[str, tuple[Callable, Any, Any, tuple[int, ...], Any]] = {
+            "sum": (self._local_sums, (same, split), split, (), None),
+            "add": (self._add_sums, (same, split, split), split, (1,), None),
+            "apply": (self._apply, (same, split, *settings), same, (0,), new),
+        }
+        function, given, found, donated, lies = kinds[name]
+        # Along the axis of shards, XLA partitions the work by the layout of the weights.
+        on_each = jax.shard_map(
+            functools.partial(function, problem), mesh=self._devices.mesh, axis_names={REPLICA},
+            in_specs=given, out_specs=found, check_vma=False,
+        )  # fmt: skip
+        return jax.jit(on_each, donate_argnums=donated, out_shardings=lies)
 
-    def _no_sums(self, problem: str, read: Values, part: ReplicaBatches) -> Any:
+    def _zeros(self, problem: str, read: Values, part: ReplicaBatches) -> Any:
         """Returns the zeros to which the sums of several micro-batches are added."""
-        with self._tracing:
-            if ("zeros", problem) not in self._programs:
-                sums = jax.eval_shape(self._program("sum", problem), read, part)
+        with self._programs.tracing:
+            if problem not in self._no_sums:
+                sums = jax.eval_shape(self._programs.function("sum", problem), read, part)
                 zeros = functools.partial(jax.tree.map, lambda one: jnp.zeros(one.shape, one.dtype), sums)
-                self._programs["zeros", problem] = jax.jit(zeros, out_shardings=self._devices.split_layout)
-        return self._programs["zeros", problem]()
+                self._no_sums[problem] = jax.jit(zeros, out_shardings=self._devices.split_layout)
+        return self._no_sums[problem]()
 
     def _add_sums(self, problem: str, read: Values, sums, part: ReplicaBatches):
         return jax.tree.map(jnp.add, sums, self._local_sums(problem, read, part))
