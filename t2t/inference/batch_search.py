@@ -259,12 +259,10 @@ class BatchSearch(ABC):
     ) -> tuple[SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are.
 
-        The buffers of the progress must have this room.
-
         Args:
-            state: of the batch.
-            room: see above.
-            min_active: see above.
+            state: of the batch, with buffers for `room` tokens.
+            room: () int32.
+            min_active: () int32.
             weights: what the model's `step_weights` returned; () to call it here, as is needed with `token_ids`.
             token_ids: (C,) int32, ascending, the only ids that may be written, candidates and prefixes; None for all.
         """

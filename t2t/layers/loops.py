@@ -113,9 +113,9 @@ def run_layers(
 ) -> Tensor:
     """Returns `x` after `x = call(layer, x, own, seed)` for all layers, where `own` is what is given to the layer.
 
-    In a mode with `layer_loops`, layers that are alike are computed by one loop over their stacked weights. Their
-    dropout masks then differ by the number of the layer, see `seed_of_step`. A cache and a record of attention store
-    values by the path of each layer; where there is one, layers are computed one by one.
+    In a mode with `layer_loops`, layers of the same class and settings become one loop over their stacked weights. Each
+    draws its dropout masks by its number, see `seed_of_step`. With a cache or a record of attention, which store values
+    by the path of each layer, layers are computed one by one.
     """
     mode = current_mode()
     if mode.layer_loops and cache is None and mode.record is None and _are_alike(layers):

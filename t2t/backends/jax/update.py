@@ -238,9 +238,9 @@ class JaxUpdate(Update):
         """See the base class."""
         state = self._state_on_all()
         parts = self._parts.of_update(micro_batches, update, problem)
-        if self.compiles_meanwhile:
-            new = [part for part in parts[1:] if not self._programs.has("add", problem, part)]
-            self._compile_ahead([[part] * len(parts) for part in new], problem)  # this thread compiles the first one
+        new = [part for part in parts[1:] if not self._programs.has("add", problem, part)]
+        if new and self.compiles_meanwhile:  # while this thread compiles the program of the first part
+            self._compile_ahead([[part] * len(parts) for part in new], problem)
         run, settings = self._programs.run, self._settings(applies, update, rate, stops)
         state, stats = self._in_order(run, problem, state, parts, settings)
         self._keep(state)
