@@ -13,7 +13,7 @@ answer_interrupts()  # before the other imports, which take most of a second
 
 from t2t.compat.tensor2tensor.finder import install  # noqa: E402
 from t2t.runs.api import generate_data, registered, train  # noqa: E402
-from t2t.runs.trained_api import distill, export_model, learn_shortlist, load  # noqa: E402
+from t2t.runs.trained_api import distill, evaluate, export_model, learn_shortlist, load  # noqa: E402
 
 if TYPE_CHECKING:
     from t2t.errors import ArgumentError as ArgumentError
@@ -109,7 +109,8 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    "distill", "export_model", "generate_data", "learn_shortlist", "load", "registered", "train", *_MODULE_OF,
+    "distill", "evaluate", "export_model", "generate_data", "learn_shortlist", "load", "registered", "train",
+    *_MODULE_OF,
 ]  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from t2t.checkpoints.layout import AVERAGED, BEST, LATEST
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
 from t2t.cli.flags import RUN, command_flags, flag_group
-from t2t.cli.run_flags import open_run
 from t2t.cli.tensor2tensor import AVERAGE_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.paths import with_addresses
+from t2t.runs.run_checks import open_run
 
 log = logging.getLogger("t2t")
 

@@ -15,7 +15,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
 from t2t.cli.decoding_flags import languages_of
 from t2t.cli.flags import RUN, command_flags, flag_group
-from t2t.cli.run_flags import check_run_loadable, load_run, open_run
+from t2t.cli.run_flags import check_run_loadable, load_run
 from t2t.cli.server import SERVICE, define_server_flags, named_runs, needs_serving, problem_of, run_server
 from t2t.cli.tensor2tensor import INSIGHT_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -26,7 +26,7 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
-from t2t.runs.run_checks import check_plugins
+from t2t.runs.run_checks import check_plugins, open_run
 from t2t.runs.startup import load_plugins_quietly, quietly
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind

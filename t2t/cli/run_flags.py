@@ -9,17 +9,10 @@ from absl import flags
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.decoding_flags import decoding_devices, engine_choice, trained_overrides
 from t2t.cli.flags import NAMES, RUN, define_alias, define_usr_dir_flag, flag_group
-from t2t.errors import UserError
 from t2t.files.paths import names_zoo
 from t2t.inference.shortlist import read_shortlist
-from t2t.runs.names import canonical
-from t2t.runs.run_checks import check_loadable, check_own_checkpoints, select_problems
+from t2t.runs.run_checks import check_loadable, check_own_checkpoints, open_run, select_problems
 from t2t.runs.startup import load_plugins_quietly
-
-NO_RUN = (
-    "--{}: not given; name the folder of a run, as t2t-trainer was given it, or one that comes with t2t: t2t-runs zoo: "
-    "lists them"
-)
 
 
 def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
@@ -39,27 +32,6 @@ def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) 
         define.string("hparams_set", "", "Hparams set of the run, checked if given.")
         define.multi_string("hparams", [], "Changes to decoding hparams; other hparams are only checked against those "
                             "of the run.")  # fmt: skip
-
-
-def open_run(
-    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", t2t_usr_dir: str = ""
-) -> RunDir:
-    """Opens a run and checks the given names against it; loads plug-ins if a name may be one of their aliases.
-
-    Raises:
-        UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
-    """
-    if not output_dir:
-        raise UserError(NO_RUN.format("output_dir"))
-    run = RunDir.open(output_dir)
-    names = {"problem": problem, "model": model, "hparams_set": hparams_set}
-    requested = {kind: name for kind, name in names.items() if name}
-    if _differing_names(requested, run):
-        load_plugins_quietly(t2t_usr_dir)
-    if wrong := _differing_names(requested, run):
-        found = "; ".join(f"--{name}={requested[name]} requested, {getattr(run.record, name)} found" for name in wrong)
-        raise UserError(f"the run in {run.path} is another: {found}", "leave these flags out, they are optional")
-    return run
 
 
 def open_trained_run(values: flags.FlagValues) -> RunDir:
@@ -139,11 +111,3 @@ def split_folders(output_dir: str) -> list[str]:
     is_address = "://" in output_dir or names_zoo(output_dir)
     one = len(folders) < 2 or (not is_address and RunDir.exists(output_dir))
     return [output_dir] if one else folders
-
-
-def _differing_names(requested: dict[str, str], run: RunDir) -> list[str]:
-    """Returns the keys of `requested` whose names, with registered aliases resolved, differ from the run's."""
-    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in requested}
-    if "problem" in own:
-        own["problem"] |= {canonical("problem", name) for name in run.record.problems}
-    return [kind for kind, name in requested.items() if canonical(kind, name) not in own[kind]]

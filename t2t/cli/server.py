@@ -26,11 +26,18 @@ from t2t.cli.decoding_flags import (
     trained_overrides,
 )
 from t2t.cli.flags import LONGEST_S, RUN, command_flags, define_usr_dir_flag, flag_group
-from t2t.cli.run_flags import NO_RUN, check_run_loadable, load_run, load_runs, open_run, split_folders
+from t2t.cli.run_flags import check_run_loadable, load_run, load_runs, split_folders
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path
 from t2t.formats.exporter import is_export
-from t2t.runs.run_checks import check_engine_of_adapters, check_one_problem, check_own_checkpoints, select_problem
+from t2t.runs.run_checks import (
+    NO_RUN,
+    check_engine_of_adapters,
+    check_one_problem,
+    check_own_checkpoints,
+    open_run,
+    select_problem,
+)
 from t2t.runs.startup import prepare_framework, quietly
 
 log = logging.getLogger("t2t")

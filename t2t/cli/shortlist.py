@@ -13,10 +13,9 @@ from t2t.cli.flags import (
     define_usr_dir_flag,
     flag_group,
 )
-from t2t.cli.run_flags import open_run
 from t2t.files.paths import with_addresses
 from t2t.runs.config import ShortlistOptions
-from t2t.runs.run_checks import check_plugins, select_problem
+from t2t.runs.run_checks import check_plugins, open_run, select_problem
 from t2t.runs.shortlist import learn_shortlist
 from t2t.runs.startup import load_plugins_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR

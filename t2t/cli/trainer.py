@@ -1,5 +1,6 @@
 """`t2t-trainer`: generates data, trains, evaluates and decodes."""
 
+import functools
 import logging
 import sys
 
@@ -15,7 +16,6 @@ from t2t.cli.decoding import (
     decode_interactively,
 )
 from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_search_flags
-from t2t.cli.eval import evaluate
 from t2t.cli.flags import (
     DATA,
     DECODING,
@@ -30,7 +30,6 @@ from t2t.cli.flags import (
     is_given,
 )
 from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
-from t2t.cli.run_flags import load_run
 from t2t.cli.server import needs_serving
 from t2t.cli.tensor2tensor import (
     EVALUATE,
@@ -160,13 +159,15 @@ def main(values: flags.FlagValues) -> int:
         generate_all(config, once_forked=lambda: _check_model(experiment, trains=not evaluates_only))
     if evaluates_only:
         split = DEV if values.schedule == EVALUATE else TRAIN
-        return evaluate(config, "latest", split, values.eval_steps, values) if is_chief else 0
+        for found in experiment.evaluate(split, values.eval_steps) if is_chief else ():
+            print(found)
+        return 0
     if is_dry:
         return _dry_run(experiment)
     if not _only_decodes(values, experiment) and (stopped_by := _train(values, experiment)):
         return 128 + stopped_by
     if is_chief and _decodes(values):
-        _decode(values, config)
+        _decode(values, experiment)
     return 0
 
 
@@ -234,23 +235,15 @@ def _check_model(experiment: Experiment, trains: bool) -> None:
 
 def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     """Trains; returns the signal that ended it early, or 0."""
+    config, beside = experiment.config, []
     prepare_framework()
-    from t2t.runs.describing import describe
-    from t2t.runs.training import TrainingRun
+    if values.track and config.cluster.is_chief:
+        beside = build_trackers(values.track, config.output_folder)
+    if values.studio and config.cluster.is_chief:
+        from t2t.cli.studio import ShowStudio
 
-    config = experiment.config
-    run = TrainingRun(experiment, config.cluster)
-    if not config.cluster.is_chief:
-        return run.fit()
-    with run.workers.guard():
-        for line in describe(run):
-            write_line(line, sys.stderr)
-        beside = build_trackers(values.track, config.output_folder) if values.track else []
-        if values.studio:
-            from t2t.cli.studio import ShowStudio
-
-            beside.append(ShowStudio(config.output_folder, config.data_folder))
-        return run.fit(beside)
+        beside.append(ShowStudio(config.output_folder, config.data_folder))
+    return experiment.train(beside, report=functools.partial(write_line, out=sys.stderr))
 
 
 def _decodes(values: flags.FlagValues) -> list[str]:
@@ -277,9 +270,9 @@ def _dry_run(experiment: Experiment) -> int:
     return 0
 
 
-def _decode(values: flags.FlagValues, config: RunConfig) -> None:
+def _decode(values: flags.FlagValues, experiment: Experiment) -> None:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
-    loaded = load_run(values, config.output_folder, "", "latest")
+    loaded = experiment.load()
     if values.decode_from_file:
         decode_file(loaded, values.decode_from_file, values.decode_to_file, reference=values.decode_reference)
     if values.decode_interactive:

@@ -11,13 +11,13 @@ from t2t.cli.decoding import decode_file
 from t2t.cli.decoding_flags import define_device_flags, define_engine_flags, define_search_flags
 from t2t.cli.flags import FILES, command_flags, define_alias, flag_group
 from t2t.cli.pairs import steps_as_they_appear
-from t2t.cli.run_flags import check_run_loadable, define_trained_flags, load_run, open_run
+from t2t.cli.run_flags import check_run_loadable, define_trained_flags, load_run
 from t2t.cli.tensor2tensor import RUN_FLAGS, TRANSLATE_ALL_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.lines import STANDARD, LineSource
 from t2t.files.paths import local_path
-from t2t.runs.run_checks import select_problem
+from t2t.runs.run_checks import open_run, select_problem
 
 USAGE = """
 Decodes a file with every checkpoint of a run into <translations_dir>/<problem>-<step>. Existing files are kept, so that

@@ -17,8 +17,8 @@ from t2t.cli.trainer import define_trainer_flags
 from t2t.errors import UserError, needs_extra
 from t2t.files.paths import local_path, to_record
 from t2t.runs.config import RunConfig
-from t2t.runs.experiment import fill_from_start
 from t2t.runs.names import problems_of
+from t2t.runs.resolving import fill_from_start
 from t2t.tuning.settings import RECORD_FILE, TuneSettings, absolute_storage
 
 USAGE = """

@@ -141,13 +141,11 @@ def train(
     experiment = Experiment.resolve(RunConfig.given({**given, **options}))
     experiment.check(needs_data=True, generates=False)  # before TensorFlow is loaded
     prepare_framework()
-    from t2t.runs.training import TrainingRun
     from t2t.training.callbacks.checks import checked_callbacks
 
-    own_callbacks = checked_callbacks(callbacks)
     config = experiment.config
     try:
-        stopped_by = TrainingRun(experiment, config.cluster).fit(own_callbacks)
+        stopped_by = experiment.train(checked_callbacks(callbacks))
     finally:
         for registry in REGISTRIES:
             registry.thaw()  # unlike a command, a notebook may continue and register more

@@ -22,6 +22,7 @@ FUNCTIONS = {
     "t2t-datagen": "t2t.generate_data",
     "t2t-trainer": "t2t.train",
     "t2t-decoder": "t2t.load",
+    "t2t-eval": "t2t.evaluate",
     "t2t-exporter": "t2t.export_model",
     "t2t-shortlist": "t2t.learn_shortlist",
     "t2t-distill": "t2t.distill",

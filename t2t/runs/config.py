@@ -7,7 +7,7 @@ An option has a value of one of these origins; where several give it, the first 
 3. for a new run that starts with the weights of another, the record of that one;
 4. the default.
 
-`t2t.runs.experiment` merges them.
+`t2t.runs.resolving` merges them.
 """
 
 import dataclasses

@@ -24,8 +24,8 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import find_missing_data, joined_spec, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
 from t2t.runs.evaluation import first_examples
-from t2t.runs.experiment import Experiment
 from t2t.runs.objectives import widest_rows
+from t2t.runs.resolving import ResolvedRun
 from t2t.runs.starting import check_start
 from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
@@ -111,7 +111,7 @@ def describe(run: TrainingRun) -> list[str]:
     if hparams.packed_length:
         shapes = f"one shape, of rows of {hparams.packed_length} ids"
     return [
-        *_names_lines(run.experiment, hparams, [_unit(part) for part in run.parts]),
+        *_names_lines(run.resolved, hparams, [_unit(part) for part in run.parts]),
         f"data_dir {config.data_folder}, output_dir {config.output_folder}, random_seed {config.random_seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {', '.join(run.devices.names)}",
@@ -121,18 +121,18 @@ def describe(run: TrainingRun) -> list[str]:
         *([f"XLA compiles the forward and backward pass: batches of {shapes}"] if run.step.xla else []),
         *(
             f"plug-in {plugin.name} ({plugin.kind}): {', '.join(plugin.registered) or 'registered nothing'}"
-            for plugin in run.experiment.plugins
+            for plugin in run.resolved.plugins
         ),
     ]
 
 
-def _names_lines(experiment: Experiment, hparams: HParams, units: Iterable[str]) -> list[str]:
+def _names_lines(resolved: ResolvedRun, hparams: HParams, units: Iterable[str]) -> list[str]:
     """Returns the names, and what differs from the named set; `units` are those of the batches of each problem."""
-    config = experiment.config
+    config = resolved.config
     named, unit = assigned_names(config.hparams), " or ".join(dict.fromkeys(units))
     changes = [
         f"{name}={new}{f' {unit}' if unit and name in _BATCH_SIZES else ''} (was {old})"
-        for name, (old, new) in hparams.difference(experiment.named_set).items()
+        for name, (old, new) in hparams.difference(resolved.named_set).items()
         if name in named or name not in DECIDED
     ]
     return [
@@ -194,20 +194,20 @@ def _unit(part: TrainedProblem) -> str:
     return batch_unit(reader.features[name] for name in checked_columns(reader, part.data.problem.columns).values())
 
 
-def dry_run_lines(experiment: Experiment) -> Iterator[str]:
+def dry_run_lines(resolved: ResolvedRun) -> Iterator[str]:
     """Describes a run in lines; without generated data, assumes nominal vocabulary sizes.
 
     Raises:
         UserError: a wrong name or value, different data, or a problem whose features are known only from its data.
         MachineError: an update does not fit into memory.
     """
-    config = experiment.config
-    check_start(experiment)
+    config = resolved.config
+    check_start(resolved)
     if missing := find_missing_data(config):
         with memory_errors_as_machine_errors("the model", "make it smaller"):
-            yield from _nominal_lines(experiment, missing)
+            yield from _nominal_lines(resolved, missing)
         return
-    run = TrainingRun(experiment)
+    run = TrainingRun(resolved)
     yield from describe(run)
     if (count := len(config.cluster.addresses)) > 1:
         yield f"workers: {count}, each as described; an update has the batches of all"
@@ -233,13 +233,13 @@ def _seconds(run: TrainingRun) -> float:
     return fmean(seconds)
 
 
-def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
-    config = experiment.config
-    hparams = decide_precision(experiment.hparams, backend().multiplies_bfloat16())
-    problems, specs = experiment.problems, nominal_specs(config)
+def _nominal_lines(resolved: ResolvedRun, missing: Sequence[str]) -> list[str]:
+    config = resolved.config
+    hparams = decide_precision(resolved.hparams, backend().multiplies_bfloat16())
+    problems, specs = resolved.problems, nominal_specs(config)
     devices = backend().devices(config.worker_gpu, config.worker_cpu, weight_shards=config.weight_shards)
     keras.utils.set_random_seed(config.random_seed)
-    model = create_model(experiment.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
+    model = create_model(resolved.model_class, hparams, joined_spec(specs), policy_of(hparams.precision))
     freeze_weights(model, hparams.frozen_weights)
     adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)
@@ -247,7 +247,7 @@ def _nominal_lines(experiment: Experiment, missing: Sequence[str]) -> list[str]:
     optimizer.build(added or model.trainable_variables)
     weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *added, *optimizer.variables])
     return [
-        *_names_lines(experiment, hparams, [batch_unit(spec.features.values()) for spec in specs]),
+        *_names_lines(resolved, hparams, [batch_unit(spec.features.values()) for spec in specs]),
         *(_vocabulary_line(config, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
         f"parameters: {model.count_params():,}; {hparams.precision} on {', '.join(devices.names)}",
         *_untrained_lines(model, adapters, hparams),

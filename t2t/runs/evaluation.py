@@ -1,13 +1,14 @@
-"""Decodes and evaluates splits of generated data, scores outputs, and compares two engines on a split."""
+"""Evaluates runs on splits of generated data, decodes and scores these, and compares two engines on a split."""
 
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -18,7 +19,9 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, text_metrics
 from t2t.problems.base import Problem
-from t2t.runs.data import OpenData, check_split
+from t2t.runs.data import OpenData, check_split, open_run_data
+from t2t.runs.run_checks import select_problems
+from t2t.runs.startup import prepare_framework
 from t2t.runs.trained_problems import cut_reader, decodes
 from t2t.specs.constants import EOS_ID
 
@@ -26,16 +29,21 @@ if TYPE_CHECKING:
     from t2t.inference.evaluator import Evaluator
     from t2t.inference.parallel import Sharing
     from t2t.models.base import SequenceModel
+    from t2t.runs.loading import LoadedRun
 
 log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Figures of a model on a split."""
+    """Figures of a checkpoint on a split; printed, a line each."""
 
+    what: str
+    """Which examples and which checkpoint, as a line."""
+    step: int
+    """Updates that the checkpoint was trained for."""
     examples: int
-    """Number of examples evaluated."""
+    """Number of examples evaluated, from the start of the split."""
     of: int
     """Number of examples in the split."""
     figures: dict[str, float]
@@ -43,24 +51,50 @@ class Evaluation:
     scores: list[Score]
     """Of real decodes, by the problem's metrics."""
 
+    def __str__(self) -> str:
+        figures = [f"{name} = {value:.4f}" for name, value in self.figures.items()]
+        return "\n".join([self.what, *map(str, self.scores), *figures])
 
-def evaluate(
-    model: "SequenceModel",
-    hparams: HParams,
-    data: OpenData,
-    split: str,
-    eval_steps: int,
-    metrics: Sequence[str],
-    engine: Engine | None = None,
-) -> Evaluation:
-    """Evaluates a model on the first `eval_steps` batches of a split; 0 for all of it.
 
-    `engine` decodes; None for TensorFlow.
+def open_split(
+    run: RunDir, load: "Callable[[str], LoadedRun]", problem: str, data_dir: str, split: str
+) -> "Iterator[tuple[LoadedRun, OpenData]]":
+    """Loads a run and opens a split of data for each of its problems; all data is checked before any model is loaded.
+
+    Args:
+        run: a run.
+        load: loads it for one of its problems.
+        problem: only this one; empty for all problems of the run.
+        data_dir: folder of the data.
+        split: name of the split.
+
+    Raises:
+        UserError: another problem, no data, no such split, data of another vocabulary.
     """
-    evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics, engine=engine)
+    problems = select_problems(run, problem)
+    for name in problems:
+        check_split(open_run_data(run, data_dir, name, split, verify=False), split)
+    for name in problems:
+        loaded = load(name)
+        yield loaded, open_run_data(loaded.run, data_dir, name, split)
+
+
+def evaluate(loaded: "LoadedRun", data: OpenData, split: str, eval_steps: int) -> Evaluation:
+    """Evaluates a run on the first `eval_steps` batches of a split; 0 for all of it."""
+    prepare_framework()
+    model, hparams, problem = loaded.model, loaded.hparams, data.problem
+    engine = loaded.translator().engine if decodes(model, problem) else None
+    evaluator = build_evaluator(model, data, split, hparams, eval_steps, problem.metrics, engine=engine)
     examples = len(first_examples(data, split, hparams, eval_steps))
     figures, scores = evaluator.teacher_forced(), list(evaluator.scores().values())
-    return Evaluation(examples, len(data.readers[split]), figures, scores)
+    what = describe_examples(loaded, data, split, examples)
+    return Evaluation(what, loaded.checkpoint.step, examples, len(data.readers[split]), figures, scores)
+
+
+def describe_examples(loaded: "LoadedRun", data: OpenData, split: str, examples: int) -> str:
+    """Returns a line that says on how many examples of a split which checkpoint is evaluated."""
+    what = f"{examples:,} of {len(data.readers[split]):,} {split} examples of {loaded.problem.name}"
+    return f"{what}, {loaded.checkpoint.name} ({loaded.checkpoint.step:,} updates)"
 
 
 def build_evaluator(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from t2t.checkpoints.averaging import best_steps, count_of_best
 from t2t.checkpoints.layout import LATEST
@@ -15,8 +16,44 @@ from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import canonical, get_hparams, get_problem, split_variants
+from t2t.runs.startup import load_plugins_quietly
 
 log = logging.getLogger("t2t")
+
+
+NO_RUN = (
+    "--{}: not given; name the folder of a run, as t2t-trainer was given it, or one that comes with t2t: t2t-runs zoo: "
+    "lists them"
+)
+
+
+def open_run(
+    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", t2t_usr_dir: str = ""
+) -> RunDir:
+    """Opens a run and checks the given names against it; loads plug-ins if a name may be one of their aliases.
+
+    Raises:
+        UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
+    """
+    if not output_dir:
+        raise UserError(NO_RUN.format("output_dir"))
+    run = RunDir.open(output_dir)
+    names = {"problem": problem, "model": model, "hparams_set": hparams_set}
+    requested = {kind: name for kind, name in names.items() if name}
+    if _differing_names(requested, run):
+        load_plugins_quietly(t2t_usr_dir)
+    if wrong := _differing_names(requested, run):
+        found = "; ".join(f"--{name}={requested[name]} requested, {getattr(run.record, name)} found" for name in wrong)
+        raise UserError(f"the run in {run.path} is another: {found}", "leave these flags out, they are optional")
+    return run
+
+
+def _differing_names(requested: dict[str, str], run: RunDir) -> list[str]:
+    """Returns the keys of `requested` whose names, with registered aliases resolved, differ from the run's."""
+    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in requested}
+    if "problem" in own:
+        own["problem"] |= {canonical("problem", name) for name in run.record.problems}
+    return [kind for kind, name in requested.items() if canonical(kind, name) not in own[kind]]
 
 
 def check_engine_of_adapters(engine: EngineChoice) -> None:

@@ -31,7 +31,7 @@ from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
 from t2t.problems.base import declared_spec
 from t2t.runs.config import RunConfig
-from t2t.runs.experiment import Experiment
+from t2t.runs.resolving import ResolvedRun
 from t2t.runs.run_checks import find_source
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder, shared_ids
@@ -86,20 +86,20 @@ class WarmStart:
         }
 
 
-def check_start(experiment: Experiment) -> None:
+def check_start(resolved: ResolvedRun) -> None:
     """Checks a warm start as far as it is known before there is data: hours of generating it may follow.
 
     Raises:
         UserError: no such checkpoint, or hparams that give its weights another meaning.
     """
-    config, problems = experiment.config, experiment.problems
+    config, problems = resolved.config, resolved.problems
     specs = tuple(spec for problem in problems if (spec := declared_spec(problem)) is not None)
-    if not config.warm_start_from or len(specs) < len(problems) or experiment.resumed:
+    if not config.warm_start_from or len(specs) < len(problems) or resolved.resumed:
         return
     spec = specs[0] if len(specs) == 1 else ProblemSpec(name=config.problem, members=specs)
     store, which = find_source(config.warm_start_from)
     requested = f"--warm_start_from={config.warm_start_from}"
-    _check_meaning(store.load(which, parts=()), experiment.model_class, experiment.hparams, spec, requested)
+    _check_meaning(store.load(which, parts=()), resolved.model_class, resolved.hparams, spec, requested)
 
 
 def _check_meaning(

@@ -19,11 +19,12 @@ from t2t.inference.engine import EngineChoice
 from t2t.runs.arguments import as_options, as_path, checks_arguments
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 
 if TYPE_CHECKING:
     from t2t.formats.parity import Parity
     from t2t.inference.translator import Translator
+    from t2t.runs.evaluation import Evaluation
     from t2t.runs.loading import LoadedRun
     from t2t.runs.shortlist import ShortlistReport
 
@@ -113,6 +114,66 @@ def load(
         )
     check_own_checkpoints([RunDir.open(one) for one in folders], checkpoint)
     return loading.load_ensemble(folders, load_one, ensemble_average, choice).with_languages(*languages).translator()
+
+
+@checks_arguments()
+def evaluate(
+    output_dir: StrPath,
+    data_dir: StrPath = DEFAULT_DATA_DIR,
+    split: str = DEV,
+    *,
+    checkpoint: StrPath | int = "latest",
+    eval_steps: int = 0,
+    t2t_usr_dir: StrPath | None = None,
+    problem: str = "",
+    hparams: str | Mapping[str, Any] = "",
+    worker_gpu: int = 0,
+    worker_cpu: int = 0,
+    weight_shards: int = 1,
+    engine: str = "tensorflow",
+    compute_type: str = "float32",
+) -> dict[str, Evaluation]:
+    """Evaluates a run on a split of generated data, as `t2t-eval` does.
+
+    Args:
+        output_dir: folder of the run.
+        data_dir: folder of generated data.
+        split: `train`, `dev` or `test`.
+        checkpoint: see `load`.
+        eval_steps: number of batches, from the start of the split; 0 for all.
+        t2t_usr_dir: see `load`.
+        problem: only this one of a run of several; empty for all.
+        hparams: decoding hparams to change, see `export_model`.
+        worker_gpu: see `load`.
+        worker_cpu: see `load`.
+        weight_shards: see `load`.
+        engine: see `load`.
+        compute_type: see `load`.
+
+    Returns:
+        problem -> its evaluation. `figures` are teacher-forced: `{"teacher_forced/loss": 1.23, ...}`, in nats per
+        token. `scores` are of decoded outputs, by the metrics of the problem; printed, each has its signature.
+
+    Raises:
+        ArgumentError: an argument of the wrong type.
+        UserError: see `load`; no data, no such split, or data of another vocabulary.
+    """
+    from t2t.checkpoints.run_dir import RunDir
+    from t2t.runs import evaluation
+    from t2t.runs.loading import load as load_run
+    from t2t.runs.run_checks import check_loadable
+
+    choice, devices = EngineChoice.requested(engine, compute_type), (worker_gpu, worker_cpu, weight_shards)
+    if split not in SPLITS:
+        raise UserError("there is no such split", f"name one of {', '.join(SPLITS)}", option="split", value=split)
+    run = RunDir.open(output_dir)
+    check_loadable(run, load_plugins_quietly(t2t_usr_dir), checkpoint, hparams)  # before TensorFlow is loaded
+
+    def load_one(name: str) -> LoadedRun:
+        return load_run(output_dir, checkpoint, t2t_usr_dir, hparams, name, devices, choice)
+
+    found = evaluation.open_split(run, load_one, problem, data_dir, split)
+    return {loaded.problem.name: evaluation.evaluate(loaded, data, split, eval_steps) for loaded, data in found}
 
 
 @checks_arguments()

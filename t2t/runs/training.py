@@ -26,9 +26,9 @@ from t2t.models.creation import all_weights_exist, create_model
 from t2t.registry.overrides import is_of_plugin
 from t2t.runs.data import encoders_of, joined_spec
 from t2t.runs.decisions import check_adapters, compilation_line, decide, recorded_hparams
-from t2t.runs.experiment import Experiment, changeable_fields, check_same_beginning
 from t2t.runs.model_check import check_first_call
 from t2t.runs.objectives import build_objective
+from t2t.runs.resolving import ResolvedRun, changeable_fields, check_same_beginning
 from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
 from t2t.runs.trained_problems import build_parts, micro_batches_of
@@ -53,19 +53,19 @@ class TrainingRun:
     """A model under training; `fit` trains it.
 
     Args:
-        experiment: whose data is compared with its checksums now.
+        resolved: whose data is compared with its checksums now.
         cluster: the processes that train together.
 
     Raises:
         UserError: a model that does not fit the set or the problem, or missing, different or damaged data.
     """
 
-    def __init__(self, experiment: Experiment, cluster: Cluster = ALONE):
-        self.experiment, self.config = experiment, experiment.config
+    def __init__(self, resolved: ResolvedRun, cluster: Cluster = ALONE):
+        self.resolved, self.config = resolved, resolved.config
         self.resumed: RunDir | None = None
         """The run that is resumed, once `fit` holds its lock."""
         self.base: AdapterBase | None = None
-        experiment.model_class  # noqa: B018 - errors in it are raised before the devices start
+        resolved.model_class  # noqa: B018 - errors in it are raised before the devices start
         engine = backend()
         self.devices = engine.devices(
             self.config.worker_gpu, self.config.worker_cpu, cluster, self.config.weight_shards
@@ -73,21 +73,21 @@ class TrainingRun:
         # Workers wait for each other here, and thus until the chief has generated the data.
         self.workers = engine.workers(self.devices, cluster)
         with self.workers.guard():
-            self.data = experiment.data
+            self.data = resolved.data
             for one in self.data:
                 one.verify()
             self.hparams = decide(
-                experiment.hparams,
-                experiment.model_class,
+                resolved.hparams,
+                resolved.model_class,
                 self.data,
                 compiles=self.devices.are_gpus or engine.always_compiles,
                 bfloat16=engine.multiplies_bfloat16(),
-                recorded=recorded_hparams(experiment.run, self.workers),
+                recorded=recorded_hparams(resolved.run, self.workers),
                 overrides=self.config.hparams,
             )
             self._build_model()
             self._plan_updates()
-        self.record = experiment.record(self.hparams, self.data)
+        self.record = resolved.record(self.hparams, self.data)
 
     def _build_model(self) -> None:
         hparams, engine = self.hparams, backend()
@@ -95,7 +95,7 @@ class TrainingRun:
         with memory_errors_as_machine_errors("the model", "make it smaller"), self.devices.scope():
             policy = engine.apply_precision(hparams.precision)
             self.model = create_model(
-                self.experiment.model_class, hparams, joined_spec([one.problem.spec() for one in self.data]), policy
+                self.resolved.model_class, hparams, joined_spec([one.problem.spec() for one in self.data]), policy
             )
             freeze_weights(self.model, hparams.frozen_weights)
             adapters = build_adapters(self.model, hparams)
@@ -121,7 +121,7 @@ class TrainingRun:
         hparams, step = self.hparams, self.step
         micro_batches = micro_batches_of(hparams, step.replicas)
         per_update = micro_batches * step.replicas
-        is_new = self.experiment.run is None
+        is_new = self.resolved.run is None
         self.parts = build_parts(self.model, self.data, hparams, self.config, per_update, is_new=is_new)
         weights: Any = [1.0] * len(self.parts)
         if hparams.problem_choice == "size":

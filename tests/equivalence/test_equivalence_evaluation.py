@@ -20,7 +20,7 @@ from t2t.models.transformer import Transformer
 from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
-from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
+from t2t.runs.evaluation import build_evaluator, decode_and_score, first_examples
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.training.weights import assign_model
@@ -56,7 +56,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
     run = make_run(tmp_path / "run", **SHORTER)
     hparams, (data,) = run.hparams, run.data
     data.problem.metrics, data.problem.target_language = ("bleu",), "zh"
-    (evaluated,) = evaluate(run.model, hparams, data, "dev", 1, data.problem.metrics).scores
+    (evaluated,) = build_evaluator(run.model, data, "dev", hparams, 1, ("bleu",)).scores().values()
     _, (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams), data, "dev")
     assert "|tok:zh|" in evaluated.signature
     assert "|tok:zh|" in decoded.signature
@@ -78,8 +78,8 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, c
     lengths = data.readers["dev"].lengths(TARGETS)
     assert max(lengths) > 256
 
-    found = evaluate(model, hparams, data, "dev", 0, ())
-    assert (found.examples, found.of) == (30, 30)
+    assert len(first_examples(data, "dev", hparams, 0)) == len(data.readers["dev"]) == 30
+    batches = build_evaluator(model, data, "dev", hparams, 0, ())._batches
     longer = int(np.sum(lengths > 128))
     if positions == "sinusoidal":
         assert "are cut" not in caplog.text
@@ -87,7 +87,6 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, c
     else:
         assert f"dev: {longer} examples are longer than the 128 ids that the model has positions for" in caplog.text
         tokens = np.minimum(lengths, 128).sum()
-    batches = build_evaluator(model, data, "dev", hparams, 0, ())._batches
     assert sum(int((batch[TARGETS] > 0).sum()) for _, batch in batches) == tokens
     assert all(batch[INPUTS].shape[1] <= (401 if positions == "sinusoidal" else 128) for _, batch in batches)
 

@@ -54,6 +54,19 @@ def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator):
     assert first.outputs != last.outputs
 
 
+def test_the_function_gives_what_the_command_prints(tiny_run):
+    folders = {"output_dir": tiny_run.output_dir, "data_dir": tiny_run.data_dir}
+    shown = call(eval_command, **folders, checkpoint=20, decode_beam_size=2, eval_steps=1).out
+    (found,) = t2t.evaluate(**folders, checkpoint=20, hparams={"beam_size": 2}, eval_steps=1).values()
+    assert f"{found}\n" == shown
+    assert (found.step, found.of) == (20, 12)
+    assert {"teacher_forced/loss", "teacher_forced/accuracy"} <= found.figures.keys()
+    for wrong in ({"split": "tset"}, {"hparams": {"hidden_size": 3}}, {"checkpoint": 21}):
+        with pytest.raises(t2t.UserError) as raised:
+            t2t.evaluate(**folders, **wrong)
+        assert str(*wrong.values()).strip("{}").split(": ")[-1] in str(raised.value)
+
+
 @pytest.mark.slow  # that schedules, checkpoints and devices lead to the same figures
 def test_the_trainers_schedule_and_several_devices_say_the_same_and_an_earlier_checkpoint_another(tiny_run):
     out, last = evaluated(*tiny_run.flags)

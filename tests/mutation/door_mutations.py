@@ -146,7 +146,7 @@ DOOR_MUTATIONS = mutations(
      "checked = [problem, {ARCHITECTURE: values}, ", "checked = [problem, ",
      "test_runs_loading::test_a_kept_conversion_spares_building_the_model_and_no_check"),
     ("hparams of a resumed run forgotten", "Going on with a run by its folder alone asks for another run than it is.",
-     "t2t/runs/experiment.py",
+     "t2t/runs/resolving.py",
      'found["hparams"] = merge_hparams(record.hparams_set, record.overrides, config.hparams)',
      'found["hparams"] = config.hparams', "test_runs_config"),
     ("queue counts requests", "Requests of many texts fill the memory beyond the room that was set.",

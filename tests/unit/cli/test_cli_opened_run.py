@@ -2,8 +2,8 @@
 
 import pytest
 
-from t2t.cli.run_flags import open_run
 from t2t.registry import PROBLEMS
+from t2t.runs.run_checks import open_run
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
 from tests.many_runs import create_run

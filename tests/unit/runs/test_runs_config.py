@@ -16,15 +16,15 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.config import GIVEN, REMEMBERED, RUN, START, RunConfig
 from t2t.runs.data import open_data, open_run_data
-from t2t.runs.experiment import (
-    Experiment,
+from t2t.runs.experiment import Experiment
+from t2t.runs.names import get_problem
+from t2t.runs.resolving import (
     changeable_fields,
     check_same_beginning,
     fill_from_run,
     fill_from_start,
     fill_remembered,
 )
-from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
