@@ -211,15 +211,22 @@ def given_flags(values: flags.FlagValues, excluded: tuple[str, ...] = ()) -> dic
     }
 
 
-def format_config(found: Mapping[str, Any], hparams: Mapping[str, Any]) -> str:
+def format_config(found: Mapping[str, Any], hparams: Mapping[str, Any], origins: Mapping[str, str] = {}) -> str:
     """Formats flags and hparams as the text of a --config file.
+
+    `origins` says of a flag, or of `hparams.NAME`, where its value is from; it becomes a comment.
 
     Raises:
         UserError: text that is not valid Unicode, which TOML cannot represent.
     """
-    lines = [f"{name} = {_toml(name, value)}" for name, value in found.items()]
+
+    def line(name: str, value: Any, table: str = "") -> str:
+        comment = one_line(origins.get(table + name, ""))
+        return f"{name} = {_toml(name, value)}" + f"  # {comment}" * bool(comment)
+
+    lines = [line(name, value) for name, value in found.items()]
     if hparams:
-        lines += ["", f"[{HPARAMS}]", *(f"{name} = {_toml(name, value)}" for name, value in hparams.items())]
+        lines += ["", f"[{HPARAMS}]", *(line(name, value, f"{HPARAMS}.") for name, value in hparams.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -3,11 +3,12 @@
 import functools
 import logging
 import sys
+from collections.abc import Iterable
 
 from absl import flags
 
 from t2t.cli.common import command
-from t2t.cli.config import define_config_flag, format_config, given_flags, unset_of_file
+from t2t.cli.config import define_config_flag, format_config, given_flags, hparams_of_file, unset_of_file
 from t2t.cli.decoding import (
     check_files,
     check_reference,
@@ -15,7 +16,7 @@ from t2t.cli.decoding import (
     decode_file,
     decode_interactively,
 )
-from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_search_flags
+from t2t.cli.decoding_flags import OUTPUT_FLAGS, define_search_flags, search_overrides
 from t2t.cli.flags import (
     DATA,
     DECODING,
@@ -28,6 +29,7 @@ from t2t.cli.flags import (
     define_field_flag,
     flag_group,
     is_given,
+    is_of_file,
 )
 from t2t.cli.problem_flags import config_of, define_problem_flags, lists_registry
 from t2t.cli.server import needs_serving
@@ -42,7 +44,7 @@ from t2t.cli.tensor2tensor import (
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
-from t2t.hparams.override import assigned_names
+from t2t.hparams.override import assigned_names, join_overrides
 from t2t.runs.config import TRAIN_AND_EVALUATE, RunConfig
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
@@ -79,7 +81,11 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
                       f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
     define_config_flag(values)
     with flag_group(values, RUN) as define:
-        define.boolean("print_config", False, "Prints the configuration of the run as a file for --config, and stops.")
+        define.boolean(
+            "print_config",
+            False,
+            "Prints the configuration of the run as a file for --config, with where its values are from, and stops.",
+        )
     with flag_group(values, DATA) as define:
         define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
     with flag_group(values, TRAINING) as define:
@@ -172,7 +178,10 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _config_file(values: flags.FlagValues, experiment: Experiment) -> str:
-    """Returns the given flags, completed from the run in --output_dir, as the text of a --config file."""
+    """Returns the given flags, completed from the run in --output_dir, as the text of a --config file.
+
+    A comment says of each value that is not from the command line where it is from.
+    """
     config, default = experiment.config, RunConfig()
     names = ("problem", "model", "hparams_set", "data_dir", "output_dir", "train_steps")
     found = {name: value for name in names if (value := getattr(config, name)) not in (None, "")}
@@ -184,7 +193,29 @@ def _config_file(values: flags.FlagValues, experiment: Experiment) -> str:
             found[name] = value
     changed = {name: value for name, value in experiment.hparams.items() if name in assigned_names(config.hparams)}
     searched = (flag for flag in OUTPUT_FLAGS if flag in values)  # already included in `changed`
-    return format_config({**found, **shared_options(config), **given_flags(values, (*found, *searched))}, changed)
+    found |= {**shared_options(config), **given_flags(values, (*found, *searched))}
+    return format_config(found, changed, _origins(values, experiment, found, changed))
+
+
+def _origins(
+    values: flags.FlagValues, experiment: Experiment, found: Iterable[str], changed: Iterable[str]
+) -> dict[str, str]:
+    """Returns where values that are not from the command line are from: of flags, and as `hparams.NAME` of hparams."""
+    origins, file = experiment.config.origins, f"the file {values.config}"
+    of_command = assigned_names(join_overrides((*values.hparams, search_overrides(values))))
+    of_file = assigned_names(hparams_of_file(values)) - of_command
+    result = {}
+    for name in found:
+        if is_of_file(values[name]):
+            result[name] = file
+        elif not is_given(values[name]):
+            result[name] = origins.get(name, origins.get("problem_options", ""))
+    for name in changed:
+        if name in of_file:
+            result[f"hparams.{name}"] = file
+        elif name not in of_command:
+            result[f"hparams.{name}"] = origins["hparams"]
+    return result
 
 
 def _check_flags(values: flags.FlagValues, experiment: Experiment, evaluates_only: bool) -> None:

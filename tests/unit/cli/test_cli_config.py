@@ -303,7 +303,7 @@ def test_what_is_printed_is_the_same_run(config, tmp_path):
     copy = tmp_path / "printed.toml"
     copy.write_text(printed(*arguments))
     again, first = (parsed(trainer, *given) for given in ([f"--config={copy}"], arguments))
-    assert printed(f"--config={copy}") == copy.read_text()
+    assert tomllib.loads(printed(f"--config={copy}")) == tomllib.loads(copy.read_text())
     one, other = config_of(first), config_of(again)
     assert {*one.hparams.split(",")} == {*other.hparams.split(",")}
     assert (one.problem, one.problem_options) == (other.problem, other.problem_options)
@@ -314,6 +314,16 @@ def test_what_is_printed_is_the_same_run(config, tmp_path):
 def printed(*arguments):
     """Returns what t2t-trainer prints with --print_config."""
     return call(trainer, *arguments, "--print_config").out
+
+
+def test_what_is_printed_says_of_each_value_whether_it_is_of_the_file(config):
+    config.write_text(config.read_text() + "alpha = 0.4\n")
+    lines = printed(f"--config={config}", "--hparams=num_heads=4", "--decode_alpha=0.7", "--data_dir=other").split("\n")
+    of_file = {line.partition(" = ")[0] for line in lines if line.endswith(f"  # the file {config}")}
+    others = {line.partition(" = ")[0] for line in lines if "#" not in line and " = " in line}
+    assert others == {"num_heads", "alpha", "data_dir"}
+    read = tomllib.loads(config.read_text())
+    assert of_file == (read.keys() | read["hparams"].keys()) - others - {"hparams"}
 
 
 def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config):
@@ -327,7 +337,7 @@ def test_what_is_printed_of_a_run_of_several_problems_is_read(made_run, config):
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        ([], {"eval_steps = 5", 'schedule = "train"'}),
+        ([], {"eval_steps = 5  # the run in output_dir", 'schedule = "train"  # the run in output_dir'}),
         (["--eval_steps=100", "--schedule=train_and_evaluate"],
          {"eval_steps = 100", 'schedule = "continuous_train_and_eval"'}),
     ],
