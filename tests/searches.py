@@ -7,6 +7,7 @@ from t2t.search.beam_search import BeamSearch
 from t2t.search.methods import search_of
 from t2t.search.result import gnmt
 from t2t.search.sampling import TokenByToken, greedy_chooser, sampling_chooser
+from t2t.search.settings import SAMPLE, SearchSettings, sampling_numbers
 
 
 def limits_of(max_steps, batch_size):
@@ -41,7 +42,10 @@ def sample(
     top_k=0, top_p=1.0, length_penalty=None,
 ):  # fmt: skip
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
-    choose = sampling_chooser(seed, seeds, samples, temperature, top_k, top_p, vocab_size)
+    settings = SearchSettings(method=SAMPLE, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p)
+    choose = sampling_chooser(
+        sampling_numbers([settings]), seeds, samples, vocab_size, most_k=top_k, uses_top_p=top_p < 1
+    )
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
     return searched(TokenByToken(samples, limits, penalty, choose), step_fn, state)
 

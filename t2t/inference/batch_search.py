@@ -22,18 +22,16 @@ from t2t.search.constraints import BatchConstraints, forbid_padding
 from t2t.search.coverage import covering, reorder_covered, start_coverage
 from t2t.search.methods import search_of
 from t2t.search.result import SearchResult, exists
-from t2t.search.settings import SearchNumbers, SearchSettings
+from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
 from t2t.search.step import NextToken, repeat_for_beams, select_sentences
 from t2t.specs.constants import INPUTS, PAD_ID
 
-NUMBER_DTYPES = SearchNumbers("float32", "float32", top_k="int32", top_p="float32", seed="uint32")
-
 
 class SearchState(NamedTuple):
-    """State of the search of a batch; all but numbers, automaton and step have sentences, or rows, as first axis."""
+    """State of the search of a batch; all but alpha, automaton and step have sentences, or rows, as first axis."""
 
-    numbers: Any
-    """`SearchNumbers`."""
+    alpha: Any
+    """() float32: exponent of the length penalty."""
     automaton: Any
     """`Automaton` of what may be written; () for anything."""
     encoded: Any
@@ -43,6 +41,8 @@ class SearchState(NamedTuple):
     """(B,) int32: maximum length of the outputs, end of sequence included."""
     seeds: Any
     """(B,) int32: sampling seeds of the sentences."""
+    sampling: Any
+    """`SamplingNumbers`, how each sentence is sampled."""
     candidates: Any
     """(B, V) bool: the tokens that may be written; () for all."""
     progress: Any
@@ -67,20 +67,29 @@ class SearchRows(NamedTuple):
     """The ids that the output of each begins with, if the model has inputs; None for none."""
     constraints: BatchConstraints | None = None
     """On the output of each; None for none."""
+    sampling: SamplingNumbers | None = None
+    """How each is sampled, (rows,); None for how the settings of the search say."""
 
     @classmethod
     def build(
-        cls, seeds: Any, prefixes: Sequence[Sequence[int]] | None, constraints: Constraints | None, vocab_size: int
+        cls,
+        seeds: Any,
+        prefixes: Sequence[Sequence[int]] | None,
+        constraints: Constraints | None,
+        vocab_size: int,
+        row_settings: Sequence[SearchSettings] | None = None,
     ) -> Self:
-        """Returns them for the constraints of a request; raises as `BatchConstraints.build`."""
+        """Returns them for the constraints and settings of a request; raises as `BatchConstraints.build`."""
         built = None if constraints is None else BatchConstraints.build(constraints, vocab_size, prefixes)
-        return cls(np.asarray(seeds), prefixes, built)
+        sampling = None if row_settings is None else sampling_numbers(row_settings)
+        return cls(np.asarray(seeds), prefixes, built, sampling)
 
     def select(self, indices: np.ndarray) -> "SearchRows":
         """Returns what is asked of some of the rows."""
         prefixes = None if self.prefixes is None else [self.prefixes[index] for index in indices]
         constraints = None if self.constraints is None else self.constraints.select(indices)
-        return SearchRows(self.seeds[indices], prefixes, constraints)
+        sampling = None if self.sampling is None else SamplingNumbers(*(one[indices] for one in self.sampling))
+        return SearchRows(self.seeds[indices], prefixes, constraints, sampling)
 
 
 def prefix_of(state: SearchState) -> Any:
@@ -97,9 +106,9 @@ def select_from_batch(state: SearchState, chosen_J) -> SearchState:
 def _map_sentences(function: Callable, *states: SearchState) -> SearchState:
     """Applies a function to the parts with sentences on axis 0; takes the others from the first state."""
     first, progress = states[0], states[0].progress
-    found = function(*(state._replace(numbers=(), automaton=(), progress=state.progress[1:]) for state in states))
+    found = function(*(state._replace(alpha=(), automaton=(), progress=state.progress[1:]) for state in states))
     whole = type(progress)(progress[0], *found.progress)
-    return found._replace(numbers=first.numbers, automaton=first.automaton, progress=whole)
+    return found._replace(alpha=first.alpha, automaton=first.automaton, progress=whole)
 
 
 def concat_batches(batches: list[SearchBatch]) -> SearchBatch:
@@ -207,9 +216,12 @@ class BatchSearch(ABC):
         """Returns the finished hypotheses, numpy arrays."""
 
     def _initial_state(
-        self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV, room: int | None = None
+        self, ids_BS, seeds_B, alpha, sampling: SamplingNumbers, extra_length, candidates_BV, room: int | None = None
     ) -> SearchState:
-        """Returns the state before the first token; its caches have `room` for T tokens, or grow if it is None."""
+        """Returns the state before the first token; its caches have `room` for T tokens, or grow if it is None.
+
+        `sampling` is of each sentence, or (1,) for all.
+        """
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
@@ -225,7 +237,8 @@ class BatchSearch(ABC):
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Compiled functions take structures of tensors, without None: () replaces a missing memory.
         kept = keras.tree.map_structure(lambda part: () if part is None else part, encoded)
-        state = SearchState(numbers, (), kept, prefix, limits_B, seeds_B, candidates_BV, ())
+        sampling = SamplingNumbers(*(ops.broadcast_to(one, ops.shape(seeds_B)) for one in sampling))
+        state = SearchState(alpha, (), kept, prefix, limits_B, seeds_B, sampling, candidates_BV, ())
         return state._replace(progress=self._search_of(state).start(cache, width=room or 0))
 
     def _begin_with(self, state: SearchState, prefix_BP, lengths_B, added_B) -> SearchState:
@@ -284,6 +297,12 @@ class BatchSearch(ABC):
         return state._replace(progress=progress), search.active_sentences(progress)
 
     @property
+    def _alpha(self) -> np.ndarray:
+        """The exponent of the length penalty, () float32; infinity if it is too large."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self._settings.alpha, np.float32)
+
+    @property
     def _least_candidates(self) -> int:
         """How many of the lowest ids always have scores, whatever the shortlist.
 
@@ -299,14 +318,9 @@ class BatchSearch(ABC):
             vocab_size=self._vocab_size,
             limits=state.limits,
             sentence_seeds=state.seeds,
-            numbers=state.numbers,
+            alpha=state.alpha,
+            sampling=state.sampling,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=prefix_of(state),
             automaton=state.automaton or None,
         )
-
-
-def number_arrays(numbers: SearchNumbers) -> SearchNumbers:
-    """Returns the numbers as arrays; those too large for float32 become infinity."""
-    with np.errstate(over="ignore"):
-        return SearchNumbers(*(np.asarray(value, dtype) for value, dtype in zip(numbers, NUMBER_DTYPES, strict=True)))

@@ -44,6 +44,8 @@ class DecodeRequest:
     sentences: np.ndarray
     """(rows,) int, the index of each row among the inputs, of which blank ones are not decoded."""
     settings: SearchSettings
+    row_settings: Sequence[SearchSettings] | None = None
+    """Those of each row, which differ from `settings` only in how they are sampled; None for the same."""
     hparams: DecodeHParams
     """The sizes of batches, by how much an output may be longer than its input, and whether a shortlist is used."""
     prefixes: Prefixes | None = None
@@ -60,11 +62,10 @@ class DecodeRequest:
             return None if values is None else [values[index] for index in indices]
 
         rows = [self.rows[index] for index in indices]
-        prefixes, constraints = some(self.prefixes), some(self.constraints)
-        seeds, sentences = self.seeds[indices], self.sentences[indices]
         return dataclasses.replace(
-            self, rows=rows, seeds=seeds, sentences=sentences, prefixes=prefixes, constraints=constraints
-        )
+            self, rows=rows, seeds=self.seeds[indices], sentences=self.sentences[indices],
+            prefixes=some(self.prefixes), constraints=some(self.constraints), row_settings=some(self.row_settings),
+        )  # fmt: skip
 
 
 class Engine(ABC):

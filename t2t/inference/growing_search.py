@@ -20,13 +20,11 @@ from keras import KerasTensor, ops
 from t2t.backends.base import CompiledFunction, inputs_signature
 from t2t.backends.choice import backend
 from t2t.inference.batch_search import (
-    NUMBER_DTYPES,
     BatchSearch,
     SearchBatch,
     SearchRows,
     SearchState,
     concat_batches,
-    number_arrays,
     prefix_of,
     select_from_batch,
 )
@@ -36,7 +34,7 @@ from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.search.constraints import BatchConstraints
 from t2t.search.result import SearchResult
-from t2t.search.settings import SearchNumbers, SearchSettings
+from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
 
 MIN_ACTIVE_SHARE = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
@@ -75,7 +73,8 @@ TOKENS_PER_CALL = 16
 """Tokens that one call searches; buffers of outputs grow by this many."""
 
 _NUMBER, _NUMBER_B = KerasTensor([], "int32"), KerasTensor([None], "int32")
-_NUMBERS = SearchNumbers(*(KerasTensor([], dtype) for dtype in NUMBER_DTYPES))
+_ALPHA = KerasTensor([], "float32")
+_SAMPLING = SamplingNumbers(*(KerasTensor([None], one.dtype.name) for one in sampling_numbers([SearchSettings()])))
 
 
 class _Programs(NamedTuple):
@@ -100,7 +99,7 @@ class GrowingSearch(BatchSearch):
     ):
         super().__init__(model, settings, extra_length, shortlist)
         candidates = () if shortlist is None else KerasTensor([None, self._vocab_size], "bool")
-        sources = (inputs_signature(model), _NUMBER_B, _NUMBERS, _NUMBER, candidates)
+        sources = (inputs_signature(model), _NUMBER_B, _ALPHA, _SAMPLING, _NUMBER, candidates)
         self._start = backend().compile(self._growing_state, sources, model)
         self._step_weights = backend().compile(model.step_weights, (), model) if shortlist is None else None
         self._batch = keras.tree.map_structure(unknown_sizes, self._start.outputs)
@@ -122,7 +121,7 @@ class GrowingSearch(BatchSearch):
                 arrays as in `t2t.data.reading.batch_arrays`.
             asked: of the sentences.
         """
-        return SearchBatch(indices_B, 0, self._begun(self._start_state(ids_BS, asked.seeds), asked))
+        return SearchBatch(indices_B, 0, self._begun(self._start_state(ids_BS, asked), asked))
 
     def step_weights(self) -> Any:
         """Returns the current weights as steps read them, for many calls of `advance`; () with a shortlist."""
@@ -157,7 +156,7 @@ class GrowingSearch(BatchSearch):
 
     def steps(self, ids: Sequence[int] | np.ndarray, asked: SearchRows, log_prob: float = 0.0) -> Iterator[SearchState]:
         """See the base class."""
-        state = self._start_state(np.array([ids], np.int32), asked.seeds)
+        state = self._start_state(np.array([ids], np.int32), asked)
         if log_prob:
             state = self._begin_at(state, log_prob)
         state, weights = self._begun(state, asked), self.step_weights()
@@ -210,16 +209,18 @@ class GrowingSearch(BatchSearch):
         state, _ = programs.advance(state, ops.max(state.limits), np.int32(0), self.step_weights())
         return programs.result(state)
 
-    def _start_state(self, ids_BS: np.ndarray, seeds_B: np.ndarray) -> SearchState:
+    def _start_state(self, ids_BS: np.ndarray, asked: SearchRows) -> SearchState:
         candidates = () if self._shortlist is None else self._shortlist.candidates(ids_BS)
-        return self._started(ids_BS, np.asarray(seeds_B, np.int32), candidates)
+        return self._started(ids_BS, np.asarray(asked.seeds, np.int32), asked.sampling, candidates)
 
-    def _started(self, ids_BS, seeds_B, candidates_BV=()) -> SearchState:
-        numbers = number_arrays(self._settings.numbers)
-        return self._start(ids_BS, seeds_B, numbers, np.int32(self._extra_length), candidates_BV)
+    def _started(self, ids_BS, seeds_B, sampling: SamplingNumbers | None = None, candidates_BV=()) -> SearchState:
+        sampling = sampling or sampling_numbers([self._settings])
+        return self._start(ids_BS, seeds_B, self._alpha, sampling, np.int32(self._extra_length), candidates_BV)
 
-    def _growing_state(self, ids_BS, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
-        return self._initial_state(ids_BS, seeds_B, numbers, extra_length, candidates_BV)
+    def _growing_state(
+        self, ids_BS, seeds_B, alpha, sampling: SamplingNumbers, extra_length, candidates_BV
+    ) -> SearchState:
+        return self._initial_state(ids_BS, seeds_B, alpha, sampling, extra_length, candidates_BV)
 
     def _advance(self, state: SearchState, room, min_active, weights: Any) -> tuple[SearchState, Any]:
         token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))

@@ -165,7 +165,7 @@ class ModelEngine(Engine):
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length, hparams.shortlist, request.code_length)
         vocab_size = self._model.spec.targets.vocab_size
-        asked = SearchRows.build(request.seeds, request.prefixes, request.constraints, vocab_size)
+        asked = SearchRows.build(request.seeds, request.prefixes, request.constraints, vocab_size, request.row_settings)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchSearch):

@@ -15,7 +15,7 @@ from t2t.backends.choice import backend
 from t2t.backends.jax.functions import Program
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.data.reading.batching import pad_to
-from t2t.inference.batch_search import BatchSearch, SearchRows, SearchState, number_arrays, select_from_batch
+from t2t.inference.batch_search import BatchSearch, SearchRows, SearchState, select_from_batch
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched, padded, positions_in
 from t2t.inference.shortlist import Shortlist
@@ -23,7 +23,7 @@ from t2t.models.base import SequenceModel
 from t2t.search.automata import FiniteAutomaton
 from t2t.search.constraints import BatchConstraints
 from t2t.search.result import SearchResult
-from t2t.search.settings import SearchNumbers, SearchSettings
+from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
 
 SHRINKS_TO = 4
 """On CPUs, when at most one in this many sentences of a batch is unfinished, these continue as a smaller batch, since
@@ -46,7 +46,7 @@ class PaddedSearch(BatchSearch):
     ):
         super().__init__(model, settings, extra_length, shortlist)
         self._shrinks = not backend().on_accelerators()
-        self._start = Program(model, self._first_state, "the beginning of a search", constants=(7,))
+        self._start = Program(model, self._first_state, "the beginning of a search", constants=(8,))
         self._step_weights = Program(model, model.step_weights, "the weights of its steps")
         self._advance = Program(model, self._search_until, "a search", replaces=True)
         self._select = Program(model, select_from_batch, "the choice of sentences")
@@ -112,7 +112,7 @@ class PaddedSearch(BatchSearch):
 
     def _started(self, rows: np.ndarray, asked: SearchRows, code_length: int) -> tuple[SearchState, Any, int]:
         """Returns the initial state of a padded batch, the ids that may be written (None for all), and T."""
-        seeds_B, prefixes, constraints = asked
+        seeds_B, prefixes, constraints, sampling = asked
         count, size = len(rows), padded_rows(len(rows))
         is_sequence = rows.ndim > len((self._model.spec.inputs or self._model.spec.targets).shape) + 1
         lengths = [padded_length(rows.shape[1])] if is_sequence else []
@@ -133,11 +133,16 @@ class PaddedSearch(BatchSearch):
             limited = _padded_tables(constraints.select(indices))
         room = self._room(inputs, is_sequence, begun, constraints)
         state = self._start(
-            inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), number_arrays(self._settings.numbers),
+            inputs, pad_to(np.asarray(seeds_B, np.int32), [size]), self._alpha, self._sampling(sampling, size),
             np.int32(self._extra_length), candidates, begun, limited, room, np.int32(count),
         )  # fmt: skip
         prefix = begun[0] if begun else inputs if not self._has_inputs else None
         return state, self._token_ids(candidates, prefix), room
+
+    def _sampling(self, sampling: SamplingNumbers | None, size: int) -> SamplingNumbers:
+        """Returns how each sentence of a padded batch is sampled, (B,); padding is sampled as the last sentence."""
+        numbers = sampling or sampling_numbers([self._settings])
+        return SamplingNumbers(*(one[np.minimum(np.arange(size), len(one) - 1)] for one in numbers))
 
     def _room(self, inputs: np.ndarray, is_sequence: bool, begun: Any, constraints: BatchConstraints | None) -> int:
         """Returns T: no output of the batch can be longer."""
@@ -152,10 +157,11 @@ class PaddedSearch(BatchSearch):
         return padded_length(max(room, 1))
 
     def _first_state(
-        self, inputs, seeds_B, numbers: SearchNumbers, extra_length, candidates_BV, begun, limited, room: int, count
-    ) -> SearchState:
+        self, inputs, seeds_B, alpha, sampling: SamplingNumbers, extra_length, candidates_BV, begun, limited,
+        room: int, count,
+    ) -> SearchState:  # fmt: skip
         """Returns the initial state of a search; the first `count` sentences of the batch are no padding."""
-        state = self._initial_state(inputs, seeds_B, numbers, extra_length, candidates_BV, room)
+        state = self._initial_state(inputs, seeds_B, alpha, sampling, extra_length, candidates_BV, room)
         if begun:
             state = self._begin_with(state, *begun)
         if limited:

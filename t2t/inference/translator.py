@@ -396,6 +396,7 @@ class Translator:
         prefixes: Prefixes | None = None,
         constraints: Iterable[Any] | None = None,
         scored: bool = True,
+        row_settings: Sequence[SearchSettings] | None = None,
         **changes,
     ) -> DecodeRequest:
         """Returns the request to the engine that `translate_ids` makes with these arguments, without blank inputs.
@@ -409,6 +410,8 @@ class Translator:
             prefixes: ids that the output of each sentence begins with, without end of sequence.
             constraints: see `translate`.
             scored: whether scores and probabilities are needed; without them an engine may be faster.
+            row_settings: search settings of each sentence, of which temperature, top_k, top_p and seed count, where
+                those of the call have the same `structure`; None for those of the call.
             changes: see `translate`.
 
         Raises:
@@ -431,11 +434,13 @@ class Translator:
         if len(asked) < len(sentences):
             sentences = [sentences[n] for n in asked]
             sources, prefixes, terms = (_some(values, asked) for values in (sources, prefixes, terms))
+            row_settings = _some(row_settings, asked)
         prefixes = self.forced(prefixes, len(asked))
         return DecodeRequest(
             rows=self.input_rows(sentences, hparams),
             seeds=numbers[asked],
             settings=dataclasses.replace(settings, scored=scored),
+            row_settings=row_settings,
             hparams=hparams,
             prefixes=prefixes,
             code_length=len(self._marks.output_start),

@@ -15,7 +15,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.registry import SEARCH_METHODS, register_search_method
 from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.search.result import PENALTIES, LengthPenalty
-from t2t.search.settings import SearchNumbers, SearchSettings
+from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
 
 if TYPE_CHECKING:
     from t2t.search.automata import Automaton
@@ -27,9 +27,11 @@ class SearchTask:
     """The sentences of a batch, as a search needs to know them."""
 
     settings: SearchSettings
-    """How to search; of values that `numbers` has, and of those that `SearchMethod.compiled` leaves out, any."""
-    numbers: SearchNumbers
-    """() tensors, or numbers."""
+    """How to search; of what `alpha` and `sampling` have, and `SearchMethod.compiled` leaves out, any values."""
+    alpha: Any
+    """Exponent of the length penalty, a number or a () tensor."""
+    sampling: SamplingNumbers
+    """How each sentence is sampled, (B,), or (1,) for all."""
     vocab_size: int
     """V."""
     limits: Any
@@ -44,7 +46,7 @@ class SearchTask:
     @property
     def penalty(self) -> LengthPenalty:
         """The length penalty."""
-        return PENALTIES[self.settings.penalty](self.numbers.alpha)
+        return PENALTIES[self.settings.penalty](self.alpha)
 
 
 class SearchMethod(ABC):
@@ -156,11 +158,10 @@ class Sample(SearchMethod):
         """See the base class."""
         from t2t.search.sampling import TokenByToken, sampling_chooser
 
-        settings, numbers = task.settings, task.numbers
-        top_k, top_p = numbers.top_k if settings.top_k else 0, numbers.top_p if settings.top_p < 1 else 1.0
+        settings = task.settings
         choose = sampling_chooser(
-            numbers.seed, task.seeds, settings.samples, numbers.temperature, top_k, top_p, task.vocab_size,
-            settings.sorted_tokens,
+            task.sampling, task.seeds, settings.samples, task.vocab_size,
+            most_k=settings.sorted_tokens, uses_top_p=settings.top_p < 1,
         )  # fmt: skip
         return TokenByToken(settings.samples, task.limits, task.penalty, choose, task.constraint, settings.eos_penalty)
 
@@ -191,7 +192,8 @@ def search_of(
     vocab_size: int,
     limits: Any,
     sentence_seeds: Any = None,
-    numbers: SearchNumbers | None = None,
+    alpha: Any = None,
+    sampling: SamplingNumbers | None = None,
     reorder: Callable[[Any, Any], Any] | None = None,
     prefix: Any = None,
     automaton: "Automaton | None" = None,
@@ -203,7 +205,8 @@ def search_of(
         vocab_size: V.
         limits: see `SearchTask`.
         sentence_seeds: see `SearchTask`; for sampling only.
-        numbers: () tensors to use instead of those of the settings.
+        alpha: () tensor to use instead of that of the settings.
+        sampling: how each sentence is sampled; None for how the settings say.
         reorder: reorders the beams of a state; None for `t2t.layers.tensors.reorder_rows`.
         prefix: (N, P) int32, zero padded: ids that each row begins with, at log-probability 0; None for nothing.
         automaton: accepts the allowed outputs; None for any. Its first states must be passed to `constrain` of the
@@ -214,7 +217,8 @@ def search_of(
 
     task = SearchTask(
         settings=settings,
-        numbers=numbers or settings.numbers,
+        alpha=settings.alpha if alpha is None else alpha,
+        sampling=sampling or sampling_numbers([settings]),
         vocab_size=vocab_size,
         limits=limits,
         seeds=sentence_seeds,

@@ -13,6 +13,7 @@ from keras import ops
 
 from t2t.search.constraints import Constraint
 from t2t.search.result import NO_HYPOTHESIS, LengthPenalty, SearchResult
+from t2t.search.settings import SamplingNumbers
 from t2t.search.step import (
     NextToken,
     StepFn,
@@ -65,49 +66,51 @@ def greedy_chooser(vocab_size: int) -> Chooser:
 
 
 def sampling_chooser(
-    seed: Any,
+    numbers: SamplingNumbers,
     sentence_seeds: Any,
     samples: int,
-    temperature: Any,
-    top_k: Any,
-    top_p: Any,
     vocab_size: int,
-    most_k: int | None = None,
+    *,
+    most_k: int = 0,
+    uses_top_p: bool = False,
 ) -> Chooser:
     """Returns a chooser that samples tokens.
 
     Random numbers depend only on (seed, sentence's seed, number of the sample, position), not on the rest of the batch.
-    Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the model's own.
+    The log-probabilities returned are the model's own.
 
     Args:
-        seed: int, or a () integer tensor.
+        numbers: how each sentence is sampled, (B,), or (1,) for all.
         sentence_seeds: (B,) int32 that identifies each sentence, e.g. its line number.
         samples: K, samples of each sentence.
-        temperature: float or () float32, above 0; log-probabilities are divided by it.
-        top_k: int or () int32, draw from the k most probable tokens; the int 0 for all.
-        top_p: float or () float32, draw from the nucleus of this probability; the float 1 for all.
         vocab_size: V, int.
-        most_k: int, an upper bound of `top_k`; None for none.
+        most_k: an upper bound of `top_k`; 0 to draw from all tokens, whatever `top_k`.
+        uses_top_p: whether to draw from the nucleus of the probability `top_p`.
     """
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
     draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
+    sizes = ops.shape(sentence_seeds)
+    rows = SamplingNumbers(*(ops.repeat(ops.broadcast_to(one, sizes), samples, axis=0) for one in numbers))
 
     def choose(found, position):
         log_probs_NV = all_log_probs(found, vocab_size)
-        noise_N = uniform(seed, row_seeds_N, position, draw_N)
-        places_N = draw(distribution(log_probs_NV, temperature, top_k, top_p, most_k), noise_N)
+        noise_N = uniform(rows.seed, row_seeds_N, position, draw_N)
+        places_N = draw(distribution(log_probs_NV, rows, most_k, uses_top_p), noise_N)
         return found.tokens_at(places_N), _values_at(log_probs_NV, places_N)
 
     return choose
 
 
-def distribution(log_probs: Any, temperature: Any, top_k: Any, top_p: Any, most_k: int | None = None) -> Any:
-    """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0."""
-    shaped_NV = log_probs / temperature
-    if not (isinstance(top_k, int) and top_k == 0):
-        shaped_NV = keep_top_k(shaped_NV, top_k, most_k)
-    if not (isinstance(top_p, float) and top_p >= 1):
-        shaped_NV = keep_top_p(shaped_NV, top_p)
+def distribution(log_probs: Any, numbers: SamplingNumbers, most_k: int = 0, uses_top_p: bool = False) -> Any:
+    """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0.
+
+    Temperature applies first, then `top_k`, then `top_p`. `numbers` are of the rows, (N,); see `sampling_chooser`.
+    """
+    shaped_NV = log_probs / ops.expand_dims(numbers.temperature, 1)
+    if most_k:
+        shaped_NV = keep_top_k(shaped_NV, ops.expand_dims(numbers.top_k, 1), most_k)
+    if uses_top_p:
+        shaped_NV = keep_top_p(shaped_NV, ops.expand_dims(numbers.top_p, 1))
     return ops.softmax(shaped_NV, axis=-1)
 
 
@@ -254,7 +257,7 @@ def uniform(seed: Any, row_seeds: Any, position: Any, draw: Any) -> Any:
     """Returns a number in [0, 1) for each row, a function of the four arguments.
 
     Args:
-        seed: () integer, the run's seed, of which the lower 32 bits are used.
+        seed: () or (N,) integer, of which the lower 32 bits are used.
         row_seeds: (N,) int32, identifies the sentence.
         position: () int32, number of the token.
         draw: (N,) int32, number of the sample of that sentence.

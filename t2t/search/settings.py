@@ -1,11 +1,11 @@
 """The settings of a search, from decode hparams and the changes of a call. Does not import Keras.
 
-Legend: K hypotheses of each sentence.
+Legend: B sentences, K hypotheses of each.
 """
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,16 +23,21 @@ _LARGEST = 2**31 - 1
 """Of int32."""
 SEED = "seed"
 """Name of the seed of sampling among the changes of a search."""
+SAMPLING_CHANGES = ("sampling_temperature", "sampling_top_k", "sampling_top_p", SEED)
+"""Names of the changes that `SamplingNumbers` has."""
 
 
-class SearchNumbers(NamedTuple):
-    """Settings that may be tensors: one compiled search serves all their values. See `SearchSettings`."""
+class SamplingNumbers(NamedTuple):
+    """How sentences are sampled, (B,) each: one compiled search serves all values. See `SearchSettings`."""
 
-    alpha: Any
     temperature: Any
+    """float32."""
     top_k: Any
+    """int32."""
     top_p: Any
+    """float32."""
     seed: Any
+    """uint32."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,13 +84,8 @@ class SearchSettings:
             raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1", "1 draws from all tokens")
 
     @property
-    def numbers(self) -> SearchNumbers:
-        """The settings that a compiled search takes as tensors."""
-        return SearchNumbers(self.alpha, self.temperature, min(self.top_k, _LARGEST), self.top_p, self.seed % 2**32)
-
-    @property
     def structure(self) -> "SearchSettings":
-        """The other settings that affect the search, which is compiled once for each value of these."""
+        """The settings that a search is compiled for; it takes alpha and `sampling_numbers` as tensors."""
         plain = SearchSettings(
             method=self.method,
             penalty=self.penalty,
@@ -125,6 +125,15 @@ class SearchSettings:
     def counts_coverage(self) -> bool:
         """Whether scores have a coverage penalty, so that steps are those of `t2t.search.coverage.covering`."""
         return self.uses_beam_search and self.coverage > 0
+
+
+def sampling_numbers(settings: Sequence[SearchSettings]) -> SamplingNumbers:
+    """Returns how sentences with these settings are sampled, as numpy arrays; what is too large becomes infinity."""
+    values = [(one.temperature, min(one.top_k, _LARGEST), one.top_p, one.seed % 2**32) for one in settings]
+    dtypes = ("float32", "int32", "float32", "uint32")
+    with np.errstate(over="ignore"):
+        arrays = (np.array(column, dtype) for column, dtype in zip(zip(*values, strict=True), dtypes, strict=True))
+        return SamplingNumbers(*arrays)
 
 
 def search_settings(

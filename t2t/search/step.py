@@ -197,25 +197,25 @@ def keep_top_k(log_probs: Any, k: Any, most: int | None = None) -> Any:
 
     Args:
         log_probs: (N, V) float32, up to a constant for each row.
-        k: int or () int32, exact number of tokens to keep, at least 1; ties go to lower ids.
+        k: int or (N, 1) int32, exact number of tokens to keep, at least 1; ties go to lower ids.
         most: int, an upper bound of `k`: no more tokens are sorted; None for none.
     """
     width = ops.shape(log_probs)[-1]
     if most is not None:
         width = min(most, width) if isinstance(width, int) else ops.minimum(most, width)
     k = ops.minimum(k, width)
-    smallest_N = ops.take(top_k(log_probs, width)[0], k - 1, axis=1)
-    return _keep_largest(log_probs, ops.expand_dims(smallest_N, 1), k)
+    last_N1 = ops.broadcast_to(k - 1, (ops.shape(log_probs)[0], 1))
+    return _keep_largest(log_probs, ops.take_along_axis(top_k(log_probs, width)[0], last_N1, axis=1), k)
 
 
-def keep_top_p(log_probs: Any, p: float) -> Any:
+def keep_top_p(log_probs: Any, p: Any) -> Any:
     """Forbids (-inf) all but the nucleus: Holtzman et al. 2020 (arXiv:1904.09751), equation 2.
 
     The nucleus is the smallest set of most probable tokens whose probabilities sum to at least p; ties go to lower ids.
 
     Args:
         log_probs: (N, V) float32, up to a constant for each row.
-        p: in (0, 1].
+        p: in (0, 1], a number or (N, 1) float32.
     """
     largest_NV, _ = top_k(log_probs, ops.shape(log_probs)[-1])
     probs_NV = ops.softmax(largest_NV, axis=-1)

@@ -21,7 +21,7 @@ from t2t.inference.hypothesis import NOTHING, Hypothesis
 from t2t.inference.output_constraints import OutputTerms
 from t2t.inference.rows import cut_row
 from t2t.inference.translator import Translator
-from t2t.search.settings import BEAM, GREEDY, SAMPLE, SEED, SearchSettings, check_read
+from t2t.search.settings import BEAM, GREEDY, SAMPLE, SAMPLING_CHANGES, SEED, SearchSettings, check_read
 from t2t.serving.requests import FIELDS, Query, RequestError
 from t2t.specs.constants import EOS_ID
 
@@ -205,18 +205,19 @@ class Question:
     """Texts after the first of which nothing of an output is read, so that its search may end."""
     truncate: bool = True
     """Whether the text may be truncated."""
-    structure: Hashable = None
-    """What its search is compiled for, see `SearchSettings.structure`; None if nothing is compiled."""
+    settings: SearchSettings | None = None
+    """Of its search; None if there is none."""
 
     @property
-    def group(self) -> tuple[int, tuple[tuple[str, Any], ...], bool]:
-        """Questions of one group are searched in one batch."""
-        return self.n_best, self.changes, self.terms is None
+    def group(self) -> Hashable:
+        """Questions of one group are searched in one batch: they may differ in how they are sampled."""
+        changes = tuple((name, value) for name, value in self.changes if name not in SAMPLING_CHANGES)
+        return self.n_best, changes, self.kind
 
     @property
     def kind(self) -> Hashable:
         """Questions of one kind have the same compiled search."""
-        return self.structure, self.terms is None
+        return self.settings and self.settings.structure, self.terms is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,7 +343,7 @@ class ServedModel:
 
     def submit(self, questions: Sequence[Question]) -> list[Future]:
         """Queues the questions of a request; see `Batcher.submit`."""
-        kinds = {question.kind for question in questions if question.structure is not None}
+        kinds = {question.kind for question in questions if question.settings is not None}
         if not kinds <= self._compiled.keys():
             return self.first_queue.submit(questions)
         for kind in kinds:
@@ -391,7 +392,7 @@ class ServedModel:
         size = (count, min(length, self.translator.longest_input))
         ids = np.random.default_rng(0).integers(EOS_ID + 1, (spec.inputs or spec.targets).vocab_size, size)
         self.translator.warm_up(ids.tolist(), self.n_best)
-        self._note_compiled(Question("", structure=self.translator.settings(self.n_best)[0].structure).kind)
+        self._note_compiled(Question("", settings=self.translator.settings(self.n_best)[0]).kind)
 
     def _answer_on_free_device(self, questions: Sequence[Question]) -> list[Answer]:
         device = self._free.get()
@@ -460,7 +461,7 @@ class ServedModel:
         if query.most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, query.most_tokens) for text in query.texts]
         keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        how: dict[str, Any] = {"terms": terms, "structure": settings.structure, "stops": tuple(query.stops)}
+        how: dict[str, Any] = {"terms": terms, "settings": settings, "stops": tuple(query.stops)}
         return [
             Question(text, n_best, key, seed, **how) for text, key, seed in zip(query.texts, keys, seeds, strict=True)
         ]
@@ -510,13 +511,14 @@ class ServedModel:
         if not numbers:
             return found
         texts, seeds = zip(*((questions[i].text, questions[i].sentence_seed) for i in numbers), strict=True)
-        n_best, changes, is_free = questions[0].group
-        how: dict[str, Any] = dict(changes)
+        n_best, how = questions[0].n_best, dict(questions[0].changes)
         if len(questions) == 1 and questions[0].stops and self.can_stream and not how.get("token_scores"):
             # The search ends once nothing more is read; the last partial answer is complete.
             return [partial.answer for partial in self._partial_answers(questions[0]) if partial.answer]
-        if not is_free:
+        if questions[0].terms is not None:
             how["constraints"] = [questions[i].terms for i in numbers]
+        if (settings := questions[0].settings) and settings.method == SAMPLE:
+            how["row_settings"] = [questions[i].settings for i in numbers]
         ids = self.translator.encode(texts)
         outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)
         for i, row, output in zip(numbers, ids, outputs, strict=True):

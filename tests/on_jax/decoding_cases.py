@@ -46,6 +46,11 @@ SETTINGS = {
 }
 
 
+OF_ROWS = [
+    dataclasses.replace(SETTINGS["samples of few"], temperature=0.5 + n, top_k=2 + n, top_p=0.95 - n / 10, seed=n)
+    for n in range(len(SOURCES))
+]
+"""Settings of one structure for each of the sources."""
 TERMS = {
     "phrases": [{"constraints": ["a"]}, {"constraints": ["a b"]}, {"constraints": ["a b", "c"]}],
     "lists": [{"choices": ["a", "b"]}, {"choices": ["a", "b c", "d e f"]}, {"avoid": ["a", "b c"]}],
@@ -53,7 +58,7 @@ TERMS = {
 """Constraints of one kind, which share programs."""
 
 
-def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
+def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None, row_settings=None):
     """Returns ids, lengths and scores of every row, by name."""
     engine = ModelEngine(model)
     engine.read_shortlist = lambda: shortlist
@@ -61,7 +66,7 @@ def decoded(model, settings, sources=SOURCES, prefixes=None, shortlist=None):
     seeds, found = 100 + np.arange(len(sources)), {}
     request = DecodeRequest(
         rows=sources, seeds=seeds, sentences=np.arange(len(sources)), settings=settings, hparams=hparams,
-        prefixes=prefixes,
+        prefixes=prefixes, row_settings=row_settings,
     )  # fmt: skip
     for indices, result in engine.decode(request):
         for place, index in enumerate(indices):
@@ -159,6 +164,7 @@ CASES = {
     },
     "many": lambda: decoded(tiny(), SETTINGS["beam"], MANY),
     "many samples": lambda: decoded(tiny(), SETTINGS["samples"], MANY),
+    "rows sampled differently": lambda: decoded(tiny(), OF_ROWS[0], row_settings=OF_ROWS),
     "prefixes": lambda: decoded(tiny(), SETTINGS["beam"], prefixes=[[2 + n % 7] * (n % 4) for n in range(7)]),
     "samples of one batch that begin alike": lambda: searched(tiny(), SETTINGS["samples"], (7, 3)),
     "a shortlist": lambda: decoded(tiny(), SETTINGS["beam"], shortlist=SHORTLIST),

@@ -82,6 +82,22 @@ def test_equal_settings_are_searched_together(translator):
     assert written(found) == written([model.answer(one)[0] for one in asked])
 
 
+def test_samples_that_differ_in_their_numbers_are_searched_together_and_are_those_of_each_alone(translator):
+    watched = Watched(translator)
+    model = ServedModel("letters", watched, 1)
+    sampled = {"decode_method": "sample", "seed": 3}
+    changes = [
+        *({"sampling_temperature": 0.5 + n, "seed": 2**40 + n} for n in range(4)),
+        *({"sampling_top_k": 2 + n, "sampling_top_p": 0.9 - n / 10} for n in range(2)),
+    ]
+    asked = [model.questions(Query(texts=["a b c d"], n_best=2, changes=sampled | one))[0] for one in changes]
+    found = [future.result(LIMIT_S) for future in model.queue.submit(asked)]
+    assert [count for count, _ in watched.batches] == [4, 2]
+    alone = [translator.translate(["a b c d"], 2, **(sampled | one))[0] for one in changes]
+    assert written(found) == [tuple(one.ids for one in outputs) for outputs in alone]
+    assert len(set(map(str, written(found)))) > 2
+
+
 def test_samples_without_a_seed_are_other_ones_each_time_and_do_not_depend_on_their_neighbours(model):
     changes = {"decode_method": "sample", "sampling_temperature": 3.0}
     questions = [model.questions(Query(texts=["a b c d"], n_best=1, changes=changes))[0] for _ in range(6)]
