@@ -155,7 +155,7 @@ DOOR_MUTATIONS = mutations(
     ("batches do not wait", "Texts that come at about the same time are searched one by one.", "t2t/serving/models.py",
      "or left <= 0:", "or left <= self._wait_s:", "test_serving_models"),
     ("searched together whatever was asked", "The settings of one request are those of its neighbours.",
-     "t2t/serving/models.py", "return self.n_best, self.changes, self.terms is None", "return self.n_best",
+     "t2t/serving/models.py", "return self.n_best, changes, self.kind", "return self.n_best",
      "test_serving_search_changes::test_equal_settings_are_searched_together"),
     ("a new search holds up others", "While a search is compiled for one client, nobody else is answered.",
      "t2t/serving/models.py", "return self.first_queue.submit(questions)", "return self.queue.submit(questions)",
