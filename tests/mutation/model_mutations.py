@@ -40,7 +40,7 @@ MODEL_MUTATIONS = mutations(
     ("samples take turns with settings", "Sentences of one batch are sampled with each other's temperature.",
      "t2t/search/sampling.py", "ops.repeat(ops.broadcast_to(one, sizes), samples, axis=0)",
      "ops.tile(ops.broadcast_to(one, sizes), [samples])",
-     "test_serving_search_changes::test_samples_that_differ"),
+     "test_serving_search_changes"),
     ("top-k keeps one less of equals", "Sampling from the k most probable tokens draws from k - 1.",
      "t2t/search/step.py", 'ops.cumsum(ops.cast(level, "int32"), axis=-1) <= room',
      'ops.cumsum(ops.cast(level, "int32"), axis=-1) < room', "test_search_topk"),
