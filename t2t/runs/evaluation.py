@@ -71,12 +71,14 @@ def open_split(
     Raises:
         UserError: another problem, no data, no such split, data of another vocabulary.
     """
-    problems = select_problems(run, problem)
-    for name in problems:
-        check_split(open_run_data(run, data_dir, name, split, verify=False), split)
-    for name in problems:
+    names = select_problems(run, problem)
+    opened = {name: open_run_data(run, data_dir, name, split, verify=False) for name in names}
+    for data in opened.values():
+        check_split(data, split)
+    for name, data in opened.items():
         loaded = load(name)
-        yield loaded, open_run_data(loaded.run, data_dir, name, split)
+        data.verify()
+        yield loaded, data
 
 
 def evaluate(loaded: "LoadedRun", data: OpenData, split: str, eval_steps: int) -> Evaluation:
