@@ -57,7 +57,7 @@ ENVIRONMENTS = {
                 ("--no-deps", "pyonmttok==1.38.1", "OpenNMT-py==3.5.1", "eole==0.6.4"),
             ),
         ),
-        Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
+        Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY, "sentencepiece==0.2.3"),)),
         Environment(
             "marian", ("3.10", "3.9"), (("bergamot==0.4.5", "numpy==1.26.4", "pyyaml==6.0.2", "sentencepiece==0.2.1"),)
         ),

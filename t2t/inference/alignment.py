@@ -46,15 +46,18 @@ class WordAligner:
     """
 
     def __init__(self, model: "SequenceModel | Ensemble", problem: Problem):
+        from t2t.inference.attention import ENCODER_DECODER, AttentionPass, of_kind
         from t2t.models.ensemble import Ensemble
 
         _check_texts(model, problem)
-        self._models = model.members if isinstance(model, Ensemble) else (model,)
+        members = model.members if isinstance(model, Ensemble) else (model,)
+        passes = [AttentionPass(member, often=True) for member in members]
+        self._attend = lambda *pair: [[*of_kind(one(*pair), ENCODER_DECODER).values()] for one in passes]
+        """Returns for each model the weights of each layer that attends to the inputs, (B, H, T, S), lowest first."""
         self._problem = problem
+        sample = np.array([[UNK_ID, EOS_ID]], np.int32)  # two positions: Keras warns of a softmax over one
         self._heads = []
-        for member in self._models:
-            sample = [[UNK_ID, EOS_ID]]  # two positions: Keras warns of a softmax over one
-            layers = _source_attention(member, sample, sample)
+        for member, layers in zip(members, self._attend(sample, sample), strict=True):
             if not layers:
                 raise UserError(
                     f"alignments: no layer of model {member.registered_name()} attends to its inputs",
@@ -164,7 +167,7 @@ class WordAligner:
         for indices, inputs_BS in batches_of(rows, sizes, hparams.decode_batch_size):
             targets_BT = padded([outputs[i] for i in indices])
             with memory_errors(targets_BT, 1):
-                every = [_source_attention(model, inputs_BS, targets_BT) for model in self._models]
+                every = self._attend(inputs_BS, targets_BT)
             layer, head = hparams.alignment_layer, hparams.alignment_head
             of_models = (layers[layer_index(layer, len(layers))] for layers in every)  # (B, H, T, S) each
             chosen = [weights[:, head - 1] if head else weights.mean(axis=1) for weights in of_models]
@@ -186,13 +189,6 @@ def _check_texts(model: "SequenceModel | Ensemble", problem: Problem) -> None:
             "words that the model writes",
             "leave alignments and replace_unknown out",
         )
-
-
-def _source_attention(model: "SequenceModel", inputs: Any, targets: Any) -> list[np.ndarray]:
-    """Returns the weights of each layer that attends to the inputs, (B, H, T, S), the lowest first."""
-    from t2t.inference.attention import ENCODER_DECODER, layer_weights, recorded
-
-    return list(layer_weights(recorded(model, inputs, targets), ENCODER_DECODER).values())
 
 
 def layer_index(layer: int, count: int) -> int:

@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from keras import ops
+from keras import KerasTensor, ops
 
+from t2t.backends.base import inputs_signature
+from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
 from t2t.layers.masks import looks_at_source
@@ -89,8 +91,8 @@ def attention_maps(
             "other weights",
             "choose a run of a Transformer",
         )
-    record = recorded(model, padded([source]), padded([target]))
-    if not record:
+    found = AttentionPass(model)(padded([source]), padded([target]))
+    if not found:
         raise NoAttentionError(
             f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at",
             "choose a run of a Transformer or of another model with attention",
@@ -101,29 +103,53 @@ def attention_maps(
         DECODER: (written, (START, *written[:-1])),
         ENCODER_DECODER: (written, _pieces(encoders.get(INPUTS), source)),
     }
-    by_kind = {kind: layer_weights(record, kind) for kind in labels}
+    by_kind = {kind: of_kind(found, kind) for kind in labels}
     return {kind: _map_of(weights, *labels[kind]) for kind, weights in by_kind.items() if weights}
 
 
-def recorded(model: SequenceModel, inputs: Any, targets: Any) -> Record:
-    """Returns what the layers record of one run on inputs and outputs, each of them only if the model reads it."""
-    features = {INPUTS: ops.convert_to_tensor(inputs)} if model.spec.inputs else {}
-    if model.autoregressive:
-        features[TARGETS] = ops.convert_to_tensor(targets)
-    record: Record = {}
-    with in_mode(record=record):
-        model.body(features)
-    return record
+class AttentionPass:
+    """Runs a model once on whole outputs for its attention weights.
+
+    Args:
+        model: with its weights.
+        often: whether it is called often, so that it is compiled if the backend compiles all that it repeats.
+    """
+
+    def __init__(self, model: SequenceModel, often: bool = False):
+        self._model = model
+        self._run: Callable[[dict[str, Any]], dict[str, Any]] = self._weights
+        if often and backend().always_compiles:
+            signature = {INPUTS: inputs_signature(model)} if model.spec.inputs else {}
+            if model.autoregressive:
+                signature[TARGETS] = KerasTensor([None, None], "int32")
+            self._run = backend().compile(self._weights, [signature], model)
+
+    def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the weights of every attention, (B, H, Q, K), by path of the layer.
+
+        `inputs` are (B, S), `targets` (B, T); each is left out if the model does not read it. Where it is compiled, Q
+        and K have padding.
+        """
+        features = {INPUTS: inputs} if self._model.spec.inputs else {}
+        if self._model.autoregressive:
+            features[TARGETS] = targets
+        return {path: ops.convert_to_numpy(weights) for path, weights in self._run(features).items()}
+
+    def _weights(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        record: Record = {}
+        with in_mode(record=record):
+            self._model.body({name: ops.convert_to_tensor(values) for name, values in features.items()})
+        # A recurrent decoder records one part for each position.
+        return {path: ops.concatenate(parts, axis=2) for path, parts in record.items()}
 
 
-def layer_weights(record: Record, kind: str) -> dict[str, np.ndarray]:
-    """Returns the recorded weights of every layer with one kind of attention, (B, H, Q, K), by path of the layer."""
-    found = {}
-    for path, parts in record.items():  # such as model/encoder/.../self_attention
-        own = ENCODER_DECODER if looks_at_source(path) else ENCODER if "/encoder/" in path else DECODER
-        if own == kind:  # a recurrent decoder records one part for each position
-            found[path] = np.concatenate([ops.convert_to_numpy(part) for part in parts], axis=2)
-    return found
+def of_kind(weights: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+    """Returns the weights of one kind of attention, by path of the layer, such as model/encoder/.../self_attention."""
+
+    def kind_of(path: str) -> str:
+        return ENCODER_DECODER if looks_at_source(path) else ENCODER if "/encoder/" in path else DECODER
+
+    return {path: one for path, one in weights.items() if kind_of(path) == kind}
 
 
 def _map_of(weights: dict[str, np.ndarray], queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:

@@ -85,9 +85,8 @@ MODEL_MUTATIONS = mutations(
      "[min(of_axis) for of_axis in zip(*shapes, strict=True)]", "test_backends_jax_padding"),
     ("loss divided by replica", "Tokens of short batches weigh more: a mean of means instead of one global mean.",
      "t2t/backends/tensorflow/update.py",
-     "self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))",
-     "self._reduce(problem, applies, done, stops, *(lambda gradient, counts: (gradient / counts[1], "
-     "counts / counts[1]))(*self._local_sums(problem, features, seeds)))",
+     "*sums)\n            return",
+     "*(lambda gradient, counts: (gradient / counts[1], counts / counts[1]))(*sums))\n            return",
      "test_equivalence_updates::test_updates_by_hand"),
     ("statistics of a mean of parts",
      "Changes of moving moments are divided by the examples that they were not multiplied by.",

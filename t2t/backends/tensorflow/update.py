@@ -1,6 +1,7 @@
 """An update under a `tf.distribute.Strategy`, see `t2t.backends.update`.
 
-Legend: P numbers in all weights together, Q in all statistics together; a gradient is one vector until it is applied.
+Legend: P numbers in all weights together, Q in all statistics together. A gradient is one vector where it is added up,
+over replicas or micro-batches; otherwise it stays in parts, a tensor for each weight, which saves two passes over it.
 """
 
 import functools
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from t2t.backends.tensorflow.devices import StrategyDevices
 from t2t.backends.tensorflow.functions import ReplicaFunction
-from t2t.backends.tensorflow.weights import WeightUpdate
+from t2t.backends.tensorflow.weights import Gradient, WeightUpdate
 from t2t.backends.update import (
     Features,
     LossFunction,
@@ -48,7 +49,7 @@ class TensorFlowUpdate(Update):
         rules: UpdateRules,
     ):
         self._strategy, self._own, self._rules = devices.strategy, devices.own, rules
-        self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
+        self._are_several = devices.replicas > 1
         values = [variable.value for variable in loss.variables]
         self._weights, self._fixed = values[: len(loss.trained)], values[len(loss.trained) :]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
@@ -115,8 +116,9 @@ class TensorFlowUpdate(Update):
         if (name, problem) not in self._compiled:
             signature: list[Any] = []
             if features is not None:
-                self._gradient.trace(problem, self._variables_of(0), features[0])
-                self._update.trace(problem, self._gradient.reached(problem))
+                joined = self._are_several or name == "accumulate"
+                self._gradient.trace(problem, self._variables_of(0), features[0], joined)
+                self._update.trace(problem, self._gradient.reached(problem), joined)
                 signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
                     [tf.TensorSpec([2], tf.int64)] * len(self._own),
@@ -132,14 +134,16 @@ class TensorFlowUpdate(Update):
 
     def _full_update(self, problem: str, features, seeds, applies, done, rate, stops) -> UpdateStats:
         def replica():
-            reduced = self._reduce(problem, applies, done, stops, *self._local_sums(problem, features, seeds))
+            sums = self._local_sums(problem, features, seeds, joined=self._are_several)
+            reduced = self._reduce(problem, applies, done, stops, *sums)
             return self._apply(problem, applies, rate, *reduced)
 
         return self._finish(problem, applies, rate, *self._strategy.run(replica))
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
-            for total, value in zip(self._sums[problem], self._local_sums(problem, features, seeds), strict=True):
+            values = self._local_sums(problem, features, seeds, joined=True)
+            for total, value in zip(self._sums[problem], values, strict=True):
                 total.assign_add(value)
 
         self._strategy.run(replica)
@@ -155,17 +159,17 @@ class TensorFlowUpdate(Update):
 
         return self._finish(problem, applies, rate, *self._strategy.run(replica))
 
-    def _local_sums(self, problem: str, features, seeds):
-        """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
+    def _local_sums(self, problem: str, features, seeds, joined: bool):
+        """On one replica: the gradient of its loss sum, times the loss scale; its counts, and changes.
 
         Counts are (3,) float32: the loss sum, the tokens, the tokens with padding. The changes of statistics, (Q,), are
         left out if there are no statistics.
         """
         number = self._replica()
         own = (self._variables_of(number), features[number], seeds[number])
-        gradient_P, loss_sum, tokens, changes = self._gradient(problem, *own, self.loss_scale.value())
+        gradient, loss_sum, tokens, changes = self._gradient(problem, *own, self.loss_scale.value(), joined)
         padded = tf.cast(tf.size(features[number][TARGETS]), tf.float32)
-        return gradient_P, tf.stack([loss_sum, tokens, padded]), *changes
+        return gradient, tf.stack([loss_sum, tokens, padded]), *changes
 
     def _replica(self) -> int:
         """On one replica: its index in this process."""
@@ -177,47 +181,51 @@ class TensorFlowUpdate(Update):
         local = self._strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
-    def _reduce(self, problem: str, applies, done, stops, gradient_P, counts, *changes):
-        """On one replica: the gradient (P,) of all replicas' mean loss, with noise, clipped; changes; and figures.
+    def _reduce(self, problem: str, applies, done, stops, gradient: Gradient, counts, *changes):
+        """On one replica: the gradient of all replicas' mean loss, with noise, clipped; changes; and figures.
 
         The changes are the mean changes of the statistics: a list of one (Q,) tensor, or empty. Gradient and changes
         are 0 if they will not be applied.
         """
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
-        gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
+        if self._are_several:
+            gradient = tf.cast(add_up(tf.cast(gradient, self._rules.reduction_dtype)), tf.float32)
+        parts = gradient if isinstance(gradient, list) else [gradient]
         loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
         loss_scale = self.loss_scale.value()
         scale = 1.0 / (tf.maximum(tokens, 1.0) * loss_scale)
         if self._rules.gradient_noise:
-            gradient_P, scale = gradient_P * scale + self._noise_like(problem, done), 1.0
-        norm = tf.linalg.global_norm([gradient_P]) * scale
+            noise = self._noise(problem, done)
+            noise = noise if isinstance(gradient, list) else [self._gradient.join(problem, noise)]
+            parts, scale = [part * scale + more for part, more in zip(parts, noise, strict=True)], 1.0
+        norm = tf.linalg.global_norm(parts) * scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
         if self._rules.clip_grad_norm:
             scale = scale * tf.minimum(self._rules.clip_grad_norm / norm, 1.0)
         # One pass over the gradient: one factor for the mean, loss scale and clipping, and 0 if it is not applied.
-        gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
+        factor = tf.where(finite & applies, scale, 0.0)
+        parts = [tf.math.multiply_no_nan(part, factor) for part in parts]
+        gradient = parts if isinstance(gradient, list) else parts[0]
         means = [
             tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
             for change_Q in changes
         ]
-        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops, loss_scale)
+        return gradient, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops, loss_scale)
 
-    def _noise_like(self, problem: str, done):
-        """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
+    def _noise(self, problem: str, done) -> list[tf.Tensor]:
+        """On one replica: normal noise for the parts of a gradient, a function of (run seed, update, weight).
 
         Its variance falls with the updates of the run, of which `done`, () int64, came before; see `NOISE_FALL`.
         """
         deviation = self._rules.noise_deviation(done)
-        reached = set(self._gradient.reached(problem))
+        seeds = {index: noise_seed(self._rules.run_seed, index) for index in self._gradient.reached(problem)}
         noise = [
-            tf.random.stateless_normal([size], tf.stack([noise_seed(self._rules.run_seed, index), done]))
-            if index in reached
-            else tf.zeros([size])
-            for index, size in enumerate(self._sizes)
+            deviation * tf.random.stateless_normal(self._weights[index].shape, tf.stack([seed, done]))
+            for index, seed in seeds.items()
         ]
-        return deviation * tf.concat(noise, axis=0)
+        return noise
 
-    def _apply(self, problem: str, applies, rate, gradient_P, changes, stats: UpdateStats):
+    def _apply(self, problem: str, applies, rate, gradient: Gradient, changes, stats: UpdateStats):
         """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`.
 
         Returns what remains to do across replicas, with the changes of statistics as one tensor for each.
@@ -226,7 +234,7 @@ class TensorFlowUpdate(Update):
         pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
         changes = [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
         applied = stats.finite & applies
-        return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
+        return self._update.on_replica(problem, self._replica(), gradient, applied, rate), changes, stats
 
     def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
         """Across replicas: applies and counts what the replicas do not do themselves."""
@@ -252,17 +260,17 @@ class LocalGradient:
     def __init__(self, loss: LossFunction, scales_loss: bool = False, xla: bool = False):
         self._loss, self._trained = loss, len(loss.trained)
         self._scales_loss, self._xla = scales_loss, xla
-        self._functions: dict[str, ReplicaFunction] = {}
+        self._functions: dict[tuple[str, bool], ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
         self._assigned: dict[str, list[int]] = {}
 
-    def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
+    def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, joined: bool = True) -> None:
         """Traces the function of a problem ("" if the model has one); `features` determine only ranks and dtypes."""
-        if problem in self._functions:
+        if (problem, joined) in self._functions:
             return
 
         def local_gradient(*arguments):  # XLA names its programs after the function
-            return self._compute(problem, *arguments)
+            return self._compute(problem, joined, *arguments)
 
         of_any_size = {
             name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
@@ -270,7 +278,7 @@ class LocalGradient:
         arguments: tuple[Any, ...] = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
         if self._scales_loss:  # else it would be a constant, for which TensorFlow copies the function at each call
             arguments += (tf.TensorSpec([], tf.float32),)
-        self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
+        self._functions[problem, joined] = ReplicaFunction(local_gradient, arguments, self._xla)
 
     def reached(self, problem: str) -> list[int]:
         """Returns the indices of the trained variables that a problem's loss depends on."""
@@ -280,8 +288,10 @@ class LocalGradient:
         """Returns the indices, among the untrained variables, of those that a problem's forward pass assigns."""
         return self._assigned[problem]
 
-    def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
-        """Returns the gradient (P,) of `scale` times the objective, the loss sum, the tokens, and changes.
+    def __call__(
+        self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale, joined: bool = True
+    ):
+        """Returns the gradient of `scale` times the objective, the loss sum, the tokens, and changes.
 
         The changes are what the forward pass adds to the statistics, times the tokens: a list of one (Q,) float32
         tensor, or an empty list without statistics.
@@ -292,10 +302,12 @@ class LocalGradient:
             features: the batch.
             seed: (2,) int64, of the dropout masks.
             scale: () float32.
+            joined: whether the gradient is one vector, (P,), or a list of its parts, as it must have been traced.
         """
-        return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))
+        scales = [scale] if self._scales_loss else []
+        return self._functions[problem, joined](list(variables), features, seed, *scales)
 
-    def _compute(self, problem: str, variables, features, seed, scale=1.0):
+    def _compute(self, problem: str, joined: bool, variables, features, seed, scale=1.0):
         values = [variable.read_value() for variable in variables]
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
@@ -307,10 +319,19 @@ class LocalGradient:
         gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
         self._assigned[problem] = [number - self._trained for number in found.statistics]
+        parts = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+        if self._scales_loss:
+            parts = [part * padded for part in parts]
         changes = [tf.reshape(after - before, [-1]) for before, after in found.statistics.values()]
-        flat = [
-            tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
-            for weight, gradient in zip(trained, gradients, strict=True)
-        ]
         changes = [tf.concat(changes, axis=0) * found.loss.tokens] if changes else []
-        return tf.concat(flat, axis=0) * padded, found.loss.loss_sum, found.loss.tokens, changes
+        gradient = self.join(problem, parts) if joined else parts
+        return gradient, found.loss.loss_sum, found.loss.tokens, changes
+
+    def join(self, problem: str, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the parts of a gradient, or others of their shapes, as one vector of all weights, (P,)."""
+        by_number = dict(zip(self._reached[problem], parts, strict=True))
+        flat = [
+            tf.reshape(by_number[number], [-1]) if number in by_number else tf.zeros([weight.shape.num_elements()])
+            for number, weight in enumerate(self._loss.trained)
+        ]
+        return tf.concat(flat, axis=0)

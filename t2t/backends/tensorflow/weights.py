@@ -4,13 +4,16 @@ Legend: P numbers in all weights together.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from t2t.backends.tensorflow.functions import ReplicaFunction
 from t2t.backends.update import UpdateRules
+
+Gradient: TypeAlias = tf.Tensor | list[tf.Tensor]
+"""One vector of all weights, (P,), or its parts, one for each weight that the loss depends on."""
 
 
 class FusedAdam(keras.optimizers.Adam):
@@ -78,35 +81,40 @@ class WeightUpdate:
         self._optimizer, self._strategy, self._weights, self._averages = optimizer, strategy, weights, averages
         self._rules = rules
         self._sizes = [weight.shape.num_elements() for weight in weights]
-        self._functions: dict[str, ReplicaFunction] = {}
+        self._functions: dict[tuple[str, bool], ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
 
-    def trace(self, problem: str, reached: list[int]) -> None:
-        """Prepares the updates of a problem whose loss depends on the weights with the indices `reached`."""
-        if problem in self._reached:
-            return
+    def trace(self, problem: str, reached: list[int], joined: bool) -> None:
+        """Prepares the updates of a problem whose loss depends on the weights with the indices `reached`.
+
+        They are by a gradient that is `joined`, or by one in parts.
+        """
         self._reached[problem] = reached
-        if isinstance(self._optimizer, FusedAdam):
+        if not isinstance(self._optimizer, FusedAdam) or (problem, joined) in self._functions:
+            return
 
-            def update(*arguments):
-                self._update_replica(reached, *arguments)
-                return ()
+        def update(*arguments):
+            self._update_replica(reached, *arguments)
+            return ()
 
-            number = tf.TensorSpec([], tf.float32)
-            gradient_P = tf.TensorSpec([sum(self._sizes)], tf.float32)
-            arguments = (self._variables_of(0, reached), gradient_P, number, number, (number,) * 4)
-            self._functions[problem] = ReplicaFunction(update, arguments)
+        number = tf.TensorSpec([], tf.float32)
+        gradient: Any = [tf.TensorSpec(self._weights[index].shape, tf.float32) for index in reached]
+        if joined:
+            gradient = tf.TensorSpec([sum(self._sizes)], tf.float32)
+        arguments = (self._variables_of(0, reached), gradient, number, number, (number,) * 4)
+        self._functions[problem, joined] = ReplicaFunction(update, arguments)
 
-    def on_replica(self, problem: str, replica: int, gradient_P: tf.Tensor, applied, rate) -> list[tf.Tensor]:
+    def on_replica(self, problem: str, replica: int, gradient: Gradient, applied, rate) -> list[tf.Tensor]:
         """On one replica, by its index in this process: updates its variables, or returns gradients for `across`.
 
         If `applied`, () bool, is False, the gradient must be 0, and nothing changes.
         """
         reached = self._reached[problem]
         if not isinstance(self._optimizer, FusedAdam):
-            return self._cut(gradient_P, reached)
+            return self._cut(gradient, reached)
         scalars = (*self._rates(applied, rate), self._optimizer.scalars(applied))
-        self._functions[problem](self._variables_of(replica, reached), gradient_P, *scalars)
+        function = self._functions[problem, not isinstance(gradient, list)]
+        function(self._variables_of(replica, reached), gradient, *scalars)
         return []
 
     def across(self, problem: str, gradients: list[Any], applied, rate) -> None:
@@ -122,20 +130,23 @@ class WeightUpdate:
         local = self._strategy.experimental_local_results
         return [[local(kind[index])[replica] for index in reached] for kind in kinds]
 
-    def _cut(self, gradient_P: tf.Tensor, reached: list[int]) -> list[tf.Tensor]:
-        pieces = tf.split(gradient_P, self._sizes)
+    def _cut(self, gradient: Gradient, reached: list[int]) -> list[tf.Tensor]:
+        """Returns the parts of a gradient."""
+        if isinstance(gradient, list):
+            return gradient
+        pieces = tf.split(gradient, self._sizes)
         return [tf.reshape(pieces[index], self._weights[index].shape) for index in reached]
 
     def _rates(self, applied, rate) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the learning rate and the new weights' share in the averages, both 0 if nothing is applied."""
         return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._rules.ema_decay, 0.0)
 
-    def _update_replica(self, reached: list[int], variables, gradient_P, rate, share, scalars) -> None:
+    def _update_replica(self, reached: list[int], variables, gradient, rate, share, scalars) -> None:
         weights, momentums, velocities, *averages = variables
-        for number, gradient in enumerate(self._cut(gradient_P, reached)):
+        for number, part in enumerate(self._cut(gradient, reached)):
             weight = weights[number]
             self._rules.decay(weight, rate)
-            self._optimizer.apply_to(weight, (momentums[number], velocities[number]), gradient, rate, scalars)
+            self._optimizer.apply_to(weight, (momentums[number], velocities[number]), part, rate, scalars)
             for mean in averages:
                 self._rules.average(mean[number], weight, share)
 

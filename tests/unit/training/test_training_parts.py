@@ -261,9 +261,12 @@ def test_a_replica_adds_no_model_to_the_graph():
     """It calls the one function that computes the gradient, and the one that applies it."""
     one, two = graph_of(1), graph_of(2)
     added = len(two.get_operations()) - len(one.get_operations())
-    assert 0 < added <= PER_WEIGHT * len(step_of(1).model.trainable_variables) + PER_REPLICA
+    weights = len(step_of(1).model.trainable_variables)
+    assert 0 < added <= PER_WEIGHT * weights + PER_REPLICA
     of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
-    assert sorted(of_one) == sorted(of_two)
+    assert len(of_one) == len(of_two)
+    joined = sum(of_two) - sum(of_one)  # the parts of the gradient are joined, and cut again
+    assert 0 <= joined <= 4 * weights
 
 
 def test_what_one_replica_alone_has_is_refused():
