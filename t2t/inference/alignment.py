@@ -51,7 +51,7 @@ class WordAligner:
 
         _check_texts(model, problem)
         members = model.members if isinstance(model, Ensemble) else (model,)
-        passes = [AttentionPass(member, often=True) for member in members]
+        passes = [AttentionPass(member) for member in members]
         self._attend = lambda *pair: [[*of_kind(one(*pair), ENCODER_DECODER).values()] for one in passes]
         """Returns for each model the weights of each layer that attends to the inputs, (B, H, T, S), lowest first."""
         self._problem = problem
@@ -64,6 +64,8 @@ class WordAligner:
                     "choose a run of a model that does, or leave alignments and replace_unknown out",
                 )
             self._heads.append([weights.shape[1] for weights in layers])
+        for one in passes:
+            one.compile()
 
     def check(self, hparams: DecodeHParams) -> None:
         """Raises UserError if a model lacks the layer or head, or targets no unknown token for `replace_unknown`."""

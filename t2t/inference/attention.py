@@ -108,21 +108,22 @@ def attention_maps(
 
 
 class AttentionPass:
-    """Runs a model once on whole outputs for its attention weights.
+    """Runs a model once on whole outputs for its attention weights."""
 
-    Args:
-        model: with its weights.
-        often: whether it is called often, so that it is compiled if the backend compiles all that it repeats.
-    """
-
-    def __init__(self, model: SequenceModel, often: bool = False):
+    def __init__(self, model: SequenceModel):
         self._model = model
-        self._run: Callable[[dict[str, Any]], dict[str, Any]] = self._weights
-        if often and backend().always_compiles:
-            signature = {INPUTS: inputs_signature(model)} if model.spec.inputs else {}
-            if model.autoregressive:
-                signature[TARGETS] = KerasTensor([None, None], "int32")
-            self._run = backend().compile(self._weights, [signature], model)
+        self._run: Callable[[dict[str, Any]], list[Any]] = self._weights
+        self._paths: list[str] = []
+        self._has_steps = False
+
+    def compile(self) -> None:
+        """Compiles it for many calls, if it has been called once and no recurrent decoder attends step by step."""
+        if self._has_steps:  # in a loop, out of which a compiled function can return nothing
+            return
+        signature = {INPUTS: inputs_signature(self._model)} if self._model.spec.inputs else {}
+        if self._model.autoregressive:
+            signature[TARGETS] = KerasTensor([None, None], "int32")
+        self._run = backend().compile(self._weights, [signature], self._model)
 
     def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the weights of every attention, (B, H, Q, K), by path of the layer.
@@ -133,14 +134,17 @@ class AttentionPass:
         features = {INPUTS: inputs} if self._model.spec.inputs else {}
         if self._model.autoregressive:
             features[TARGETS] = targets
-        return {path: ops.convert_to_numpy(weights) for path, weights in self._run(features).items()}
+        found = self._run(features)
+        return {path: ops.convert_to_numpy(weights) for path, weights in zip(self._paths, found, strict=True)}
 
-    def _weights(self, features: Mapping[str, Any]) -> dict[str, Any]:
+    def _weights(self, features: Mapping[str, Any]) -> list[Any]:
         record: Record = {}
         with in_mode(record=record):
             self._model.body({name: ops.convert_to_tensor(values) for name, values in features.items()})
         # A recurrent decoder records one part for each position.
-        return {path: ops.concatenate(parts, axis=2) for path, parts in record.items()}
+        self._has_steps = any(len(parts) > 1 for parts in record.values())
+        self._paths = list(record)
+        return [ops.concatenate(parts, axis=2) for parts in record.values()]
 
 
 def of_kind(weights: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:

@@ -78,8 +78,20 @@ def scan(step: Callable, start: Structure, given: tuple, reverse: bool = False) 
         state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
         return state, state
 
-    scan_states = _scan_tensors if current_mode().for_converters else ops.scan
+    mode = current_mode()
+    if mode.record is not None and whole.shape[0] is not None:
+        return _scan_in_python(step_and_emit, start, whole, reverse)
+    scan_states = _scan_tensors if mode.for_converters else ops.scan
     return scan_states(step_and_emit, start, whole, reverse=reverse)
+
+
+def _scan_in_python(step: Callable, start: Structure, given: Tensor, reverse: bool) -> tuple[Structure, Structure]:
+    """Does the same as `keras.ops.scan` step by step; a loop of JAX calls a step once, and records no values."""
+    state, states = start, []
+    for i in range(given.shape[0])[:: -1 if reverse else 1]:
+        state = step(state, given[i])[0]
+        states.append(state)
+    return state, keras.tree.map_structure(lambda *parts: ops.stack(parts), *states[:: -1 if reverse else 1])
 
 
 def _scan_tensors(step: Callable, start: Structure, given: Tensor, reverse: bool) -> tuple[Structure, Structure]:

@@ -15,6 +15,7 @@ from t2t.inference.shortlist import Shortlist
 from t2t.models.classics.rctm import Rctm2
 from t2t.models.ensemble import Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
@@ -103,6 +104,14 @@ def translated(translator, texts=TEXTS, **changes):
     return {**ids, "log_probs": np.array([one.log_prob for one in hypotheses])}
 
 
+def aligned(model_class, **changes):
+    """Links of words of outputs and inputs, the indices of both; and the outputs' ids."""
+    translator = translator_of(letters(), model_class, model_class.hparams_class(hidden_size=8, **changes))
+    found = translator.translate(TEXTS, alignments=True)
+    links = {f"{n} links": np.array(one.alignment, np.int32) for n, (one, *_) in enumerate(found)}
+    return links | {f"{n} ids": np.array(one.ids, np.int32) for n, (one, *_) in enumerate(found)}
+
+
 def constrained(kind):
     """Outputs of one text with several constraints of a kind, from the same translator."""
     translator = translator_of(letters(), num_hidden_layers=1)
@@ -174,6 +183,8 @@ CASES = {
     "windows": lambda: decoded(tiny(self_attention_window=5, relative_keys=3), SETTINGS["beam"]),
     "relative positions": lambda: decoded(tiny(positions="relative", max_relative_position=2), SETTINGS["beam"]),
     **{f"constraints, {kind}": functools.partial(constrained, kind) for kind in TERMS},
+    "alignments": lambda: aligned(Transformer, num_heads=2, num_hidden_layers=11),
+    "alignments of a recurrent decoder": lambda: aligned(LstmSeq2seqAttention),
     "mask-predict": lambda: translated(
         translator_of(letters(), TransformerCmlm, TransformerCmlm.hparams_class(hidden_size=8, num_heads=2)), n_best=1
     ),
