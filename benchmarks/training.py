@@ -2,9 +2,9 @@
 
 Every side trains on the same batches in the same order with the same learning rates, from its own random weights.
 `loss` rows have the training loss of the last measured update: cross-entropy of a target token with label smoothing of
-0.1. Tensor2Tensor subtracts the least possible value of that, 1.25 nats with 10,000 pieces. `best` rows compare the best
-variant of each program. If the processor multiplies bfloat16, we also train in 16 bits, and so do peers that can; our
-float32 is compared with theirs, our 16 bits with the better of both.
+0.1. Tensor2Tensor subtracts the least possible value of that, 1.25 nats with 10,000 pieces. `best` rows compare the
+best variant of each program. If the processor multiplies bfloat16, we also train in 16 bits, and so do peers that can;
+our float32 is compared with theirs, our 16 bits with the better of both.
 """
 
 import itertools
