@@ -221,8 +221,8 @@ def format_config(found: Mapping[str, Any], hparams: Mapping[str, Any], origins:
     """
 
     def line(name: str, value: Any, table: str = "") -> str:
-        comment = one_line(origins.get(table + name, ""))
-        return f"{name} = {_toml(name, value)}" + f"  # {comment}" * bool(comment)
+        origin = origins.get(table + name)
+        return f"{name} = {_toml(name, value)}" + (f"  # {origin}" if origin else "")
 
     lines = [line(name, value) for name, value in found.items()]
     if hparams:

@@ -1,6 +1,5 @@
 """`t2t-trainer`: generates data, trains, evaluates and decodes."""
 
-import functools
 import logging
 import sys
 from collections.abc import Iterable
@@ -81,11 +80,8 @@ def define_trainer_flags(values: flags.FlagValues) -> None:
                       f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
     define_config_flag(values)
     with flag_group(values, RUN) as define:
-        define.boolean(
-            "print_config",
-            False,
-            "Prints the configuration of the run as a file for --config, with where its values are from, and stops.",
-        )
+        define.boolean("print_config", False, "Prints the configuration of the run as a file for --config, with "
+                       "comments that say where values are from, and stops.")  # fmt: skip
     with flag_group(values, DATA) as define:
         define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
     with flag_group(values, TRAINING) as define:
@@ -201,7 +197,7 @@ def _origins(
     values: flags.FlagValues, experiment: Experiment, found: Iterable[str], changed: Iterable[str]
 ) -> dict[str, str]:
     """Returns where values that are not from the command line are from: of flags, and as `hparams.NAME` of hparams."""
-    origins, file = experiment.config.origins, f"the file {values.config}"
+    origins, file = experiment.config.origins, "the --config file"
     of_command = assigned_names(join_overrides((*values.hparams, search_overrides(values))))
     of_file = assigned_names(hparams_of_file(values)) - of_command
     result = {}
@@ -266,15 +262,15 @@ def _check_model(experiment: Experiment, trains: bool) -> None:
 
 def _train(values: flags.FlagValues, experiment: Experiment) -> int:
     """Trains; returns the signal that ended it early, or 0."""
-    config, beside = experiment.config, []
     prepare_framework()
-    if values.track and config.cluster.is_chief:
-        beside = build_trackers(values.track, config.output_folder)
-    if values.studio and config.cluster.is_chief:
+    config = experiment.config
+    is_chief = config.cluster.is_chief
+    callbacks = build_trackers(values.track, config.output_folder) if is_chief else []
+    if values.studio and is_chief:
         from t2t.cli.studio import ShowStudio
 
-        beside.append(ShowStudio(config.output_folder, config.data_folder))
-    return experiment.train(beside, report=functools.partial(write_line, out=sys.stderr))
+        callbacks.append(ShowStudio(config.output_folder, config.data_folder))
+    return experiment.train(callbacks, report=lambda line: write_line(line, sys.stderr))
 
 
 def _decodes(values: flags.FlagValues) -> list[str]:

@@ -421,7 +421,7 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         check_rows(sentences, "sentences")
         check_inputs(self.facts, sentences, "sentences")
-        for name, given in (("seeds", seeds), ("prefixes", prefixes)):
+        for name, given in (("seeds", seeds), ("prefixes", prefixes), ("row_settings", row_settings)):
             if given is not None and len(given) != len(sentences):
                 raise ArgumentError(f"{len(given)} {name} for {len(sentences)} inputs", "give one for each")
         if prefixes is not None:

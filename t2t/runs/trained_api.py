@@ -19,7 +19,7 @@ from t2t.inference.engine import EngineChoice
 from t2t.runs.arguments import as_options, as_path, checks_arguments
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
 if TYPE_CHECKING:
     from t2t.formats.parity import Parity
@@ -164,8 +164,6 @@ def evaluate(
     from t2t.runs.run_checks import check_loadable
 
     choice, devices = EngineChoice.requested(engine, compute_type), (worker_gpu, worker_cpu, weight_shards)
-    if split not in SPLITS:
-        raise UserError("there is no such split", f"name one of {', '.join(SPLITS)}", option="split", value=split)
     run = RunDir.open(output_dir)
     check_loadable(run, load_plugins_quietly(t2t_usr_dir), checkpoint, hparams)  # before TensorFlow is loaded
 

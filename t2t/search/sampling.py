@@ -84,7 +84,7 @@ def sampling_chooser(
         sentence_seeds: (B,) int32 that identifies each sentence, e.g. its line number.
         samples: K, samples of each sentence.
         vocab_size: V, int.
-        most_k: an upper bound of `top_k`; 0 to draw from all tokens, whatever `top_k`.
+        most_k: the largest `top_k` there may be; 0 to ignore `top_k` and draw from all tokens.
         uses_top_p: whether to draw from the nucleus of the probability `top_p`.
     """
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)

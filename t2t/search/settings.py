@@ -83,7 +83,7 @@ class SearchSettings:
         if self.top_p <= 0:  # the lower bound of the hparam is inclusive
             raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1", "1 draws from all tokens")
 
-    @property
+    @functools.cached_property
     def structure(self) -> "SearchSettings":
         """The settings that a search is compiled for; it takes alpha and `sampling_numbers` as tensors."""
         plain = SearchSettings(

@@ -517,7 +517,7 @@ class ServedModel:
             return [partial.answer for partial in self._partial_answers(questions[0]) if partial.answer]
         if questions[0].terms is not None:
             how["constraints"] = [questions[i].terms for i in numbers]
-        if (settings := questions[0].settings) and settings.method == SAMPLE:
+        if len({questions[i].changes for i in numbers}) > 1:  # in how they are sampled
             how["row_settings"] = [questions[i].settings for i in numbers]
         ids = self.translator.encode(texts)
         outputs = self.translator.translate_ids(ids, n_best, seeds=seeds, sources=texts, **how)

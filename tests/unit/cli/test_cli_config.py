@@ -319,7 +319,7 @@ def printed(*arguments):
 def test_what_is_printed_says_of_each_value_whether_it_is_of_the_file(config):
     config.write_text(config.read_text() + "alpha = 0.4\n")
     lines = printed(f"--config={config}", "--hparams=num_heads=4", "--decode_alpha=0.7", "--data_dir=other").split("\n")
-    of_file = {line.partition(" = ")[0] for line in lines if line.endswith(f"  # the file {config}")}
+    of_file = {line.partition(" = ")[0] for line in lines if line.endswith("  # the --config file")}
     others = {line.partition(" = ")[0] for line in lines if "#" not in line and " = " in line}
     assert others == {"num_heads", "alpha", "data_dir"}
     read = tomllib.loads(config.read_text())
