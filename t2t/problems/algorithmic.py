@@ -135,13 +135,14 @@ class Arithmetic(AlgorithmicProblem):
         return digits
 
 
-class NaturalReverse(Reverse):
+class NaturalReverse(AlgorithmicProblem):
     """Reversal of sequences that resemble text: a few symbols are common, most are rare, lengths vary little."""
 
     dev_length = 700
     train_length = 70
     exponent = 1.25
     """The symbol of rank r is drawn with a probability proportional to r ** -exponent (Zipf's law)."""
+    solve = Reverse.solve
 
     def __init__(self, **options: object):
         super().__init__(**options)

@@ -1,8 +1,8 @@
 """Inputs without a vocabulary (images, video clips and waveforms), with text or one of a few classes as targets.
 
-Their attributes are the settings of the features. `ImageInputs`, `VideoInputs` and `AudioInputs` can be combined with
-any kind of targets: `class MySpeech(AudioInputs, TextProblem)`, with `text_features = (TARGETS,)`. A problem that
-declares `features` needs none of these.
+Their attributes are the settings of the features. A problem that declares `features` needs none of these classes.
+`ImageInputs`, `VideoInputs` and `AudioInputs` go before another base class, which defines the targets:
+`class MySpeech(AudioInputs, TextProblem)`, with `text_features = (TARGETS,)`.
 """
 
 import functools
@@ -17,46 +17,13 @@ from t2t.problems.text_problems import Text2Text
 from t2t.specs.constants import INPUTS, TARGETS
 
 
-class ImageInputs(Problem):
-    """The input side: an image; list it before the base class that defines the targets."""
+class Image2Class(Problem):
+    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
 
     image_shape: tuple[int, int, int] = (0, 0, 0)
     """(height, width, channels) of stored images; others are resized, see `resized`."""
     image_fit: str = "squash"
     """How images of another aspect ratio are resized, see `resized`."""
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """An image, and the other features."""
-        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
-
-
-class VideoInputs(ImageInputs):
-    """The input side: a clip."""
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """A clip, and the other features."""
-        return {**super().features, INPUTS: Video(self.image_shape, self.image_fit)}
-
-
-class AudioInputs(Problem):
-    """The input side: a waveform."""
-
-    sample_rate: int = 16_000
-    """Samples per second of stored audio; files of another rate are resampled."""
-    max_audio_seconds: float = 0.0
-    """Training examples that last longer are dropped; 0 for no limit."""
-
-    @functools.cached_property
-    def features(self) -> Mapping[str, Feature]:
-        """A waveform, and the other features."""
-        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}
-
-
-class Image2Class(ImageInputs):
-    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
-
     class_labels: tuple[str, ...] = ()
     """Names of the classes; a target's id is its index here. Empty for those that occur in the training samples."""
     metrics: tuple[str, ...] = ("accuracy",)
@@ -64,7 +31,7 @@ class Image2Class(ImageInputs):
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """An image and a label."""
-        return {**super().features, TARGETS: Label(self.class_labels)}
+        return {INPUTS: Image(self.image_shape, self.image_fit), TARGETS: Label(self.class_labels)}
 
 
 class Video2Class(Image2Class):
@@ -76,10 +43,13 @@ class Video2Class(Image2Class):
         return {**super().features, INPUTS: Video(self.image_shape, self.image_fit)}
 
 
-class Audio2Class(AudioInputs):
+class Audio2Class(Problem):
     """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
 
-    max_audio_seconds = 20.0
+    sample_rate: int = 16_000
+    """Samples per second of stored audio; files of another rate are resampled."""
+    max_audio_seconds: float = 20.0
+    """Training examples that last longer are dropped; 0 for no limit."""
     class_labels: tuple[str, ...] = ()
     """See `Image2Class`."""
     metrics: tuple[str, ...] = ("accuracy",)
@@ -87,21 +57,69 @@ class Audio2Class(AudioInputs):
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """A waveform and a label."""
-        return {**super().features, TARGETS: Label(self.class_labels)}
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), TARGETS: Label(self.class_labels)}
 
 
-class Image2Text(ImageInputs, Text2Text):
+class Image2Text(Text2Text):
     """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
 
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    """See `Image2Class`, also for `image_fit`."""
+    image_fit: str = "squash"
     text_features = (TARGETS,)
     metrics = ("bleu", "accuracy")
 
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image and a text."""
+        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
 
-class Speech2Text(AudioInputs, Text2Text):
+
+class Speech2Text(Text2Text):
     """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; a byte vocabulary by default."""
 
+    sample_rate: int = 16_000
+    """See `Audio2Class`, also for `max_audio_seconds`."""
+    max_audio_seconds: float = 20.0
     text_features = (TARGETS,)
     vocab_kind = "byte"
     max_length = 512
-    max_audio_seconds = 20.0
     metrics = ("wer", "accuracy")
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform and a text."""
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}
+
+
+class ImageInputs(Problem):
+    """An image as the input side; see `Image2Class` for the attributes."""
+
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    image_fit: str = "squash"
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """An image, and the other features."""
+        return {INPUTS: Image(self.image_shape, self.image_fit), **super().features}
+
+
+class VideoInputs(ImageInputs):
+    """A clip as the input side; see `Image2Class` for the attributes."""
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A clip, and the other features."""
+        return {**super().features, INPUTS: Video(self.image_shape, self.image_fit)}
+
+
+class AudioInputs(Problem):
+    """A waveform as the input side; see `Audio2Class` for the attributes."""
+
+    sample_rate: int = 16_000
+    max_audio_seconds: float = 0.0
+
+    @functools.cached_property
+    def features(self) -> Mapping[str, Feature]:
+        """A waveform, and the other features."""
+        return {INPUTS: Audio(self.sample_rate, self.max_audio_seconds), **super().features}

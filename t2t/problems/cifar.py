@@ -34,7 +34,7 @@ from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
-from t2t.problems.tfds import TfdsSplit
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -198,10 +198,7 @@ class Cifar(Image2Class):
 
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
-        return (
-            f"one of {', '.join(self.archives)} in --tmp_dir; else {self.dataset} of TensorFlow Datasets in "
-            f"--tmp_dir/tensorflow_datasets, downloaded where it is missing"
-        )
+        return f"one of {', '.join(self.archives)} in --tmp_dir; else {tfds_requirement(self.dataset)}"
 
     def _read(self, data_path: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         wanted = self.files[part]

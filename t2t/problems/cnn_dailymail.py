@@ -11,30 +11,39 @@ Source: Hermann et al. 2015, "Teaching machines to read and comprehend" (arXiv:1
 (`cnn_dailymail`). Licence: Apache 2.0 of its scripts; the articles belong to their publishers.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
-from t2t.problems.tfds import TfdsProblem
+from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
+_DATASET = "cnn_dailymail"
 _WORDS = 400
 
 
 @register_problem("summarize_cnn_dailymail32k")
-class SummarizeCnnDailymail32k(TfdsProblem, Text2Text):
+class SummarizeCnnDailymail32k(Text2Text):
     """News and their summaries (CNN and Daily Mail, 287,000 articles, 32k pieces)."""
 
     splits = (TRAIN, DEV, TEST)
     vocab_size = 2**15
     max_length = 1024
     metrics = ("rouge_2_fscore", "rouge_1_fscore", "rouge_l_fscore", "chrf", "accuracy")
-    _dataset = "cnn_dailymail"
 
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Returns the beginning of an article, and its summary."""
-        article, summary = (clean_line(example[side], context.tally).split() for side in ("article", "highlights"))
-        return [{INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}]
+    def shards(self, split: str, context: GenerationContext) -> int:
+        """Returns the number of files of a split."""
+        return TfdsSplit(self.name, _DATASET, TFDS_SPLITS[split], context).count_shards()
+
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields the beginning of each article of a split, and its summary."""
+        self.check_split(split)
+        for example in TfdsSplit(self.name, _DATASET, TFDS_SPLITS[split], context).read():
+            article, summary = (clean_line(example[side], context.tally).split() for side in ("article", "highlights"))
+            yield {INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return tfds_requirement(_DATASET)

@@ -11,13 +11,13 @@ Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (
 Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
-from t2t.problems.base import GenerationContext, Problem, Sample, subclass
+from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Class
-from t2t.problems.tfds import TfdsProblem
+from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -25,7 +25,7 @@ SEPARATOR = " ||| "
 """Between two texts."""
 
 
-class Glue(TfdsProblem, Text2Class):
+class Glue(Text2Class):
     """Base class of all tasks."""
 
     vocab_size = 2**13
@@ -33,17 +33,19 @@ class Glue(TfdsProblem, Text2Class):
     """Name and configuration in TensorFlow Datasets."""
     sides: ClassVar[Sequence[str]] = ("sentence1", "sentence2")
     """Names of the texts in TensorFlow Datasets."""
-    dev_split: ClassVar[str] = "validation"
-    shards = Problem.shards
+    dev_split: ClassVar[str] = TFDS_SPLITS[DEV]
 
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        cls._dataset, cls._tfds_splits = cls.dataset, {TRAIN: "train", DEV: cls.dev_split}
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields the texts of each example of a split, with their class."""
+        self.check_split(split)
+        stored = TFDS_SPLITS[TRAIN] if split == TRAIN else self.dev_split
+        for example in TfdsSplit(self.name, self.dataset, stored, context).read():
+            texts = (" ".join(clean_line(example[side], context.tally).split()) for side in self.sides)
+            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}
 
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Returns the texts of an example and their class."""
-        texts = (" ".join(clean_line(example[side], context.tally).split()) for side in self.sides)
-        return [{INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}]
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return tfds_requirement(self.dataset)
 
     def label_of(self, value: Any) -> str:
         """Converts a label of TensorFlow Datasets to the name of its class."""

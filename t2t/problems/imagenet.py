@@ -14,51 +14,56 @@ Licence: for non-commercial research, as its terms state.
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from t2t.features.feature import Feature
 from t2t.features.label import Label
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
-from t2t.problems.tfds import FOLDER, TfdsProblem, class_names
+from t2t.problems.tfds import FOLDER, TFDS_SPLITS, TfdsSplit, class_names
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
 _CLASSES = 1000
+_DATASET = "imagenet2012"
 
 
 @register_problem
-class ImageImagenet(TfdsProblem, Image2Class):
+class ImageImagenet(Image2Class):
     """Photographs in 1,000 classes (ImageNet, 1.28 million images, stored as 224 x 224)."""
 
     image_shape = (224, 224, 3)
     image_fit = "crop"
     chunk_size = 64
-    _dataset = "imagenet2012"
-    _names: tuple[str, ...] = ()
 
     def build_encoders(self, context: GenerationContext) -> dict[str, TextEncoder]:
         """Returns the classes as TensorFlow Datasets names them."""
-        return {TARGETS: LabelEncoder(class_names(self.name, self._dataset, "label", context))}
+        return {TARGETS: LabelEncoder(class_names(self.name, _DATASET, "label", context))}
 
     @functools.cached_property
     def features(self) -> Mapping[str, Feature]:
         """An image and one of a thousand classes."""
         return {**super().features, TARGETS: Label(count=_CLASSES)}
 
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Returns an image and its class."""
-        self._names = self._names or class_names(self.name, self._dataset, "label", context)
-        return [{INPUTS: example["image"], TARGETS: self._names[int(example["label"])]}]
+    def shards(self, split: str, context: GenerationContext) -> int:
+        """Returns the number of files of a split."""
+        return self._stored(split, context).count_shards()
 
-    def _instead(self, context: GenerationContext) -> str:
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields the images of a split and their classes."""
+        self.check_split(split)
+        names = class_names(self.name, _DATASET, "label", context)
+        for example in self._stored(split, context).read():
+            yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
+
+    def _stored(self, split: str, context: GenerationContext) -> TfdsSplit:
         by_hand = Path(context.tmp_dir) / FOLDER / "downloads" / "manual"
-        return f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
+        instead = f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
+        return TfdsSplit(self.name, _DATASET, TFDS_SPLITS[split], context, instead)
 
     def preprocessors(self) -> Sequence[Preprocessor]:
         """Crops images and flips them, both at random."""
@@ -66,7 +71,7 @@ class ImageImagenet(TfdsProblem, Image2Class):
 
     def requirements(self) -> str:
         """Returns where the prepared data are looked for."""
-        return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
+        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
 
 
 class SmallImagenet(ImageImagenet):

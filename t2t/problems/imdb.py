@@ -22,7 +22,7 @@ from t2t.files.lines import clean_line
 from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Class
-from t2t.problems.tfds import FOLDER, TfdsSplit
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -63,10 +63,7 @@ class SentimentImdb(Text2Class):
 
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
-        return (
-            f"{' or '.join(_FILES)} in --tmp_dir; else {_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, "
-            f"downloaded where it is missing"
-        )
+        return f"{' or '.join(_FILES)} in --tmp_dir; else {tfds_requirement(_DATASET)}"
 
     def _reviews(self, data_path: Path, split: str, label: str) -> list[bytes]:
         """Returns the reviews of one class, ordered by number."""

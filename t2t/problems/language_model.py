@@ -34,7 +34,7 @@ from t2t.problems.archives import find_first_existing
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Self
-from t2t.problems.tfds import FOLDER, TfdsSplit
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 
@@ -170,7 +170,7 @@ class LanguagemodelLm1b32k(Text2Self):
 
     def requirements(self) -> str:
         """Returns which folder is looked for, and what else is read."""
-        return f"{_LM1B} in --tmp_dir; else lm1b of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded where missing"
+        return f"{_LM1B} in --tmp_dir; else {tfds_requirement('lm1b')}"
 
     def _files(self, tmp_dir: Path, split: str) -> list[Path]:
         folder, pattern = _LM1B_PARTS[split]

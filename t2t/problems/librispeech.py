@@ -26,7 +26,7 @@ from t2t.files.lines import clean_line, read_lines
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import GenerationContext, Sample, subclass
-from t2t.problems.tfds import FOLDER, TfdsSplit
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -72,7 +72,7 @@ class Librispeech(Speech2Text):
 
     def requirements(self) -> str:
         """Returns which folder is looked for, and what else is read."""
-        return f"{_FOLDER} in --tmp_dir; else librispeech of TensorFlow Datasets in --tmp_dir/{FOLDER}"
+        return f"{_FOLDER} in --tmp_dir; else {tfds_requirement(_DATASET)}"
 
     def _parts_to_read(self, split: str, context: GenerationContext) -> Iterator[tuple[str, GenerationContext]]:
         """Yields the parts of a split, or the one with the requested shard, each with a context of its shards."""

@@ -29,7 +29,7 @@ from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.problems.archives import find_first_existing
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Sample
-from t2t.problems.tfds import FOLDER, TfdsSplit
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -74,9 +74,7 @@ class IdxImages(Image2Class):
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
         files = f"{', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, in --tmp_dir/{self.folders[0]}"
-        return (
-            f"{files}; else {self.dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded where it is missing"
-        )
+        return f"{files}; else {tfds_requirement(self.dataset)}"
 
     def _sample(self, image: np.ndarray, label: Any) -> Sample:
         if int(label) >= len(self.class_labels):

@@ -13,32 +13,45 @@ Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al
 Licence: CC BY 4.0 (captions); the photographs have licences of their own.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator
 
 from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
 from t2t.problems.base import GenerationContext, Sample
-from t2t.problems.tfds import TfdsProblem
+from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
+_DATASET = "coco_captions/2014"
+_TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}
+
 
 @register_problem
-class ImageMsCocoCaptions(TfdsProblem, Image2Text):
+class ImageMsCocoCaptions(Image2Text):
     """Photographs and their captions (MS-COCO, 414,000 captions, images stored as 128 x 128)."""
 
     splits = (TRAIN, DEV, TEST)
     image_shape = (128, 128, 3)
     vocab_size = 2**13
     chunk_size = 64
-    _dataset, _only_text = "coco_captions/2014", False
-    _tfds_splits = {TRAIN: "train", DEV: "val", TEST: "test"}
 
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Yields a photograph with each of its captions."""
-        for text in example["captions"]["text"]:
-            yield {INPUTS: example["image"], TARGETS: " ".join(clean_line(text, context.tally).split())}
+    def shards(self, split: str, context: GenerationContext) -> int:
+        """Returns the number of files of a split."""
+        return self._stored(split, context).count_shards()
+
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields each photograph of a split with each of its captions."""
+        self.check_split(split)
+        for example in self._stored(split, context).read(only_text=False):
+            for text in example["captions"]["text"]:
+                yield {INPUTS: example["image"], TARGETS: " ".join(clean_line(text, context.tally).split())}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return tfds_requirement(_DATASET)
+
+    def _stored(self, split: str, context: GenerationContext) -> TfdsSplit:
+        return TfdsSplit(self.name, _DATASET, _TFDS_SPLITS[split], context)
 
 
 @register_problem

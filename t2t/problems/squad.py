@@ -18,12 +18,12 @@ from t2t.errors import UserError, one_line
 from t2t.files.lines import clean_line
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
-from t2t.problems.tfds import FOLDER, TfdsSplit
+from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
+_DATASET = "squad/v1.1"
 _FILES = {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"}
-_TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}
 
 
 @register_problem("squad_text2text")
@@ -42,7 +42,7 @@ class SquadText2Text(Text2Text):
             yield from _read_file(path)
             return
         instead = f"; or put {' and '.join(_FILES.values())} into {context.tmp_dir}"
-        for example in TfdsSplit(self.name, "squad/v1.1", _TFDS_SPLITS[split], context, instead).read():
+        for example in TfdsSplit(self.name, _DATASET, TFDS_SPLITS[split], context, instead).read():
             texts = (example["question"], example["context"], example["answers"]["text"][0])
             yield _sample(*(clean_line(text, context.tally) for text in texts))
 
@@ -53,7 +53,7 @@ class SquadText2Text(Text2Text):
     def requirements(self) -> str:
         """Returns which files are looked for, and what else is read."""
         files = " and ".join(_FILES.values())
-        return f"{files} in --tmp_dir; else squad/v1.1 of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded"
+        return f"{files} in --tmp_dir; else {tfds_requirement(_DATASET)}"
 
 
 def _read_file(path: Path) -> Iterator[Sample]:

@@ -7,13 +7,12 @@ import itertools
 import logging
 import math
 import operator
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from t2t.errors import UserError, one_line
-from t2t.problems.base import GenerationContext, Problem, Sample
+from t2t.problems.base import GenerationContext
 from t2t.specs.constants import DEV, TEST, TRAIN
 
 log = logging.getLogger("t2t")
@@ -21,43 +20,11 @@ log = logging.getLogger("t2t")
 FOLDER = "tensorflow_datasets"
 """Subfolder, in the folder of raw files, of the prepared data sets."""
 
+TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
+"""The usual names of the splits."""
+
 _RETRIES = 7
 """How often a download is tried again, after pauses that double and add up to 25 s; TFDS's 10 take 3.5 minutes."""
-
-
-class TfdsProblem(Problem):
-    """A problem of a data set of TensorFlow Datasets. List it before the class that defines the features."""
-
-    _dataset: ClassVar[str] = ""
-    """Name of the data set, and configuration after a slash."""
-    _tfds_splits: ClassVar[Mapping[str, str]] = {TRAIN: "train", DEV: "validation", TEST: "test"}
-    _only_text: ClassVar[bool] = True
-    """See `TfdsSplit.read`."""
-
-    def shards(self, split: str, context: GenerationContext) -> int:
-        """Returns the number of files of a split."""
-        return self._tfds(split, context).count_shards()
-
-    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
-        """Yields the samples of a split in stored order."""
-        self.check_split(split)
-        for example in self._tfds(split, context).read(self._only_text):
-            yield from self.samples_of(example, context)
-
-    @abstractmethod
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Returns the samples that an example of the data set gives."""
-
-    def requirements(self) -> str:
-        """Returns where the prepared data are looked for."""
-        return f"{self._dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
-
-    def _tfds(self, split: str, context: GenerationContext) -> "TfdsSplit":
-        return TfdsSplit(self.name, self._dataset, self._tfds_splits[split], context, self._instead(context))
-
-    def _instead(self, context: GenerationContext) -> str:
-        """Returns what else the user could do, see `TfdsSplit`."""
-        return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +120,11 @@ class TfdsSplit:
         instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
         left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)
         return functools.reduce(operator.add, instructions), left_out
+
+
+def tfds_requirement(dataset: str) -> str:
+    """Returns what `Problem.requirements` says of a data set that is read through TensorFlow Datasets."""
+    return f"{dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded where it is missing"
 
 
 def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:

@@ -35,13 +35,13 @@ As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and <EOS> b
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
-from t2t.problems.tfds import TfdsProblem
+from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.problems.translation import TranslationFiles, locate
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -49,7 +49,7 @@ from t2t.text.encoder import TextEncoder
 from t2t.text.words import RESERVED, UNKNOWN, WordListEncoder
 
 
-class WmtTranslation(TfdsProblem, Text2Text):
+class WmtTranslation(Text2Text):
     """Base class of the language pairs: English to another language, by default with one vocabulary for both."""
 
     splits = (TRAIN, DEV, TEST)
@@ -58,14 +58,20 @@ class WmtTranslation(TfdsProblem, Text2Text):
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        cls._dataset = cls.dataset
+    def shards(self, split: str, context: GenerationContext) -> int:
+        """Returns the number of files of a split."""
+        return TfdsSplit(self.name, self.dataset, TFDS_SPLITS[split], context).count_shards()
 
-    def samples_of(self, example: dict[str, Any], context: GenerationContext) -> Iterable[Sample]:
-        """Returns a pair."""
-        sides = (clean_line(example[code], context.tally) for code in (self.source_language, self.target_language))
-        return [dict(zip((INPUTS, TARGETS), sides, strict=True))]
+    def generate_samples(self, split: str, context: GenerationContext) -> Iterator[Sample]:
+        """Yields the pairs of a split in stored order."""
+        self.check_split(split)
+        for example in TfdsSplit(self.name, self.dataset, TFDS_SPLITS[split], context).read():
+            sides = (clean_line(example[code], context.tally) for code in (self.source_language, self.target_language))
+            yield dict(zip((INPUTS, TARGETS), sides, strict=True))
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return tfds_requirement(self.dataset)
 
 
 _VOCABULARIES: dict[str, tuple[str, dict[str, Any]]] = {
