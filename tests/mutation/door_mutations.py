@@ -8,23 +8,23 @@ DOOR_MUTATIONS = mutations(
      "t2t/compat/tensor2tensor/adapter.py", "if slots[number % len(slots)] == split:", "if split in slots:",
      "test_compat_problems::test_samples_that_are_made_at_once_are_dealt_out_to_the_shards_of_all_splits"),
     ("tags of segments", "Sentences of SGML files keep their tags.",
-     "t2t/compat/tensor2tensor/data_generators/translate.py", "yield segment[1].strip()", "yield line.strip()",
+     "t2t/compat/tensor2tensor/translate.py", "yield segment[1].strip()", "yield line.strip()",
      "test_compat_problems::test_a_list_of_corpora_is_read_from_files_or_their_archives"),
     ("a changed hparam of Tensor2Tensor", "What a plug-in changes in a set of this project is lost.",
-     "t2t/compat/tensor2tensor/utils/hparam.py", """self.changed.add(name)
+     "t2t/compat/tensor2tensor/hparam.py", """self.changed.add(name)
 
     def __contains__""", """pass
 
     def __contains__""", "test_compat_tensor2tensor::test_sets_keep_what_a_plugin_changes"),
     ("the order of Tensor2Tensor's layers", "A set of the first version describes another network.",
-     "t2t/compat/tensor2tensor/layers/common_hparams.py", 'layer_preprocess_sequence="none"',
+     "t2t/compat/tensor2tensor/model_sets.py", 'layer_preprocess_sequence="none"',
      'layer_preprocess_sequence="n"',
      "test_compat_tensor2tensor::test_sets_have_the_values_of_their_version"),
     ("the batch of Tensor2Tensor's single GPU", "A plug-in trains with other batches than it says.",
-     "t2t/compat/tensor2tensor/models/transformer.py", "batch_size=1024", "batch_size=2048",
+     "t2t/compat/tensor2tensor/model_sets.py", "batch_size=1024", "batch_size=2048",
      "test_compat_tensor2tensor::test_sets_keep_what_a_plugin_changes"),
     ("a Universal Transformer of another width", "The values of the Transformer's set are lost.",
-     "t2t/compat/tensor2tensor/models/research/universal_transformer.py", "setattr(made, name, hparams.get(name))",
+     "t2t/compat/tensor2tensor/model_sets.py", "setattr(made, name, hparams.get(name))",
      "pass",
      "test_compat_tensor2tensor::test_sets_keep_what_a_plugin_changes"),
     ("blank lines are translated", "A line of white space gets whatever the model makes of nothing.",

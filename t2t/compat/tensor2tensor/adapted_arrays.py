@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.compat.tensor2tensor.data_generators.generator_utils import samples_written
-from t2t.compat.tensor2tensor.data_generators.image_utils import Image2ClassProblem, Image2TextProblem, ImageProblem
-from t2t.compat.tensor2tensor.data_generators.speech_recognition import SpeechRecognitionProblem
+from t2t.compat.tensor2tensor.generator_utils import samples_written
+from t2t.compat.tensor2tensor.image_and_speech import (
+    Image2ClassProblem,
+    Image2TextProblem,
+    ImageProblem,
+    SpeechRecognitionProblem,
+)
 from t2t.errors import UserError
 from t2t.features.image import decode_image
 from t2t.problems.array_inputs import Image2Class, Image2Text, Speech2Text

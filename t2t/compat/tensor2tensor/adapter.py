@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from t2t.compat.tensor2tensor import problem, text_encoder, text_problems
 from t2t.compat.tensor2tensor.adapted_arrays import adapted_arrays
-from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_problems
 from t2t.errors import UserError
 from t2t.features.feature import shown
 from t2t.features.text import Text
@@ -205,7 +205,7 @@ def adapt(theirs: type, name: str) -> type[Problem]:
     Raises:
         UserError: no problem of this project is like it.
     """
-    if not (isinstance(theirs, type) and issubclass(theirs, base.Problem)):
+    if not (isinstance(theirs, type) and issubclass(theirs, problem.Problem)):
         raise UserError(f"problem {name!r} is not a class derived from tensor2tensor's Problem", "derive it from one")
     one = theirs()
     theirs._registered_name = name

@@ -1,4 +1,4 @@
-"""The import system's part: finds `tensor2tensor.*` here, and TensorFlow 1's names for plug-ins that import it."""
+"""Makes `tensor2tensor.*` importable, and TensorFlow 1's names for plug-ins that import it."""
 
 import functools
 import importlib
@@ -7,23 +7,46 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import find_spec, spec_from_loader
+from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from t2t.compat.tensor2tensor.placeholders import placeholder_module
+from t2t.compat.tensor2tensor.placeholders import module_with, placeholder
 from t2t.registry import usr_package
 
 THEIRS = "tensor2tensor"
-_OURS = __name__.rpartition(".")[0]
 _IMPORTS_IT = re.compile(rf"^\s*(?:from|import)\s+{THEIRS}\b", re.MULTILINE)
 _TENSORFLOW = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1")
 """Names under which files written for TensorFlow 1 import it."""
-_LATER = {
-    "data_generators.wmt": "data_generators.translate",
-    "data_generators.audio_encoder": "data_generators.speech_recognition",
+_PACKAGES = ("", "data_generators", "layers", "models", "models.research", "utils")
+_MODULES = {
+    "data_generators.algorithmic": ["algorithmic"],
+    "data_generators.audio_encoder": ["image_and_speech"],
+    "data_generators.generator_utils": ["generator_utils"],
+    "data_generators.image_utils": ["image_and_speech"],
+    "data_generators.problem": ["text_problems", "problem"],  # as in the first versions
+    "data_generators.speech_recognition": ["image_and_speech"],
+    "data_generators.text_encoder": ["text_encoder"],
+    "data_generators.text_problems": ["text_problems"],
+    "data_generators.tokenizer": ["tokenizer"],
+    "data_generators.translate": ["translate"],
+    "data_generators.wmt": ["translate"],  # as in the first versions
+    "layers.common_hparams": ["model_sets"],
+    "layers.modalities": ["names"],
+    "models.lstm": ["model_sets"],
+    "models.research.universal_transformer": ["model_sets"],
+    "models.slicenet": ["model_sets"],
+    "models.transformer": ["model_sets"],
+    "problems": ["registry"],
+    "utils.hparam": ["hparam"],
+    "utils.hparams_lib": ["trainer_lib"],
+    "utils.metrics": ["names"],
+    "utils.registry": ["registry"],
+    "utils.trainer_lib": ["trainer_lib"],
+    "utils.usr_dir": ["trainer_lib"],
 }
-"""Modules whose names are in another one here; `wmt` of the first versions also was in later ones."""
+"""Module of Tensor2Tensor -> the modules here that have its names."""
 
 
 def install() -> None:
@@ -40,46 +63,38 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        top, dot, rest = fullname.partition(".")
-        if top != THEIRS or PathFinder.find_spec(THEIRS) is not None:
+        if fullname.partition(".")[0] != THEIRS or PathFinder.find_spec(THEIRS) is not None:
             return None
-        return spec_from_loader(fullname, _Renamed(_OURS + dot + _LATER.get(rest, rest)), is_package=True)
+        return spec_from_loader(fullname, _Loader(), is_package=True)  # any module of theirs may be imported from it
 
 
-class _Renamed(Loader):
-    """Gives a module of this project Tensor2Tensor's name; a placeholder where there is none."""
-
-    def __init__(self, ours: str):
-        self._ours = ours
+class _Loader(Loader):
+    """Makes a module of Tensor2Tensor of the names that are here."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        if not _exists(self._ours):
-            return placeholder_module(spec.name, functools.partial(_known, spec.name))
-        module = importlib.import_module(self._ours)
-        self._spec = module.__spec__
-        return module
+        name = spec.name.removeprefix(THEIRS).removeprefix(".")
+        if name in _PACKAGES:
+            return module_with(spec.name, {}, lambda asked: importlib.import_module(f"{spec.name}.{asked}"))
+        ours = [importlib.import_module(f"{__package__}.{one}") for one in _MODULES.get(name, ())]
+        known = {key: value for one in ours for key, value in vars(one).items() if not key.startswith("__")}
+        return module_with(spec.name, known, functools.partial(_other_name, ours, spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__name__ == self._ours:
-            module.__spec__ = self._spec  # which the import system has replaced
-            module.__dict__.setdefault("__path__", [])  # any module of theirs may be imported from it
+        """Does nothing: the module is complete."""
 
 
-def _known(module: str, name: str) -> type | None:
-    """Returns a problem of Tensor2Tensor that plug-ins derive theirs from; None for any other name."""
+def _other_name(ours: Sequence[ModuleType], module: str, name: str) -> Any:
+    """Returns what a module of Tensor2Tensor has besides the names here: made on demand, or a placeholder."""
+    for one in ours:
+        if hasattr(one, name):
+            return getattr(one, name)
     package, _, file = module.rpartition(".")
-    if package != f"{THEIRS}.data_generators":
-        return None
-    from t2t.compat.tensor2tensor.known_problems import known_problem
+    if package == f"{THEIRS}.data_generators":
+        from t2t.compat.tensor2tensor.known_problems import known_problem
 
-    return known_problem(file, name)
-
-
-def _exists(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # nor does the package
-        return False
+        if (found := known_problem(file, name)) is not None:
+            return found
+    return placeholder(f"{module}.{name}")
 
 
 def _stand_in(folder: Path, name: str) -> ModuleType | None:

@@ -1,8 +1,6 @@
 """Stand-ins for names of Tensor2Tensor that do not exist here: they can be imported and subclassed, but not used."""
 
-import importlib
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -34,43 +32,19 @@ def placeholder(dotted: str) -> _Refusing:
     return _Refusing(dotted.rpartition(".")[2], (Placeholder,), {"_of_tensor2tensor": dotted})
 
 
-def placeholders_of(module: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a module, with which every name that it lacks is a placeholder."""
+def module_with(name: str, known: Mapping[str, Any], find: Callable[[str], Any]) -> ModuleType:
+    """Returns a module with some names, and with others as `find` makes them when they are first looked up."""
+    module = ModuleType(name, f"{name}: names of Tensor2Tensor.")
+    vars(module).update(known)
 
-    def find(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return placeholder(f"{module.removeprefix('t2t.compat.')}.{name}")
-
-    return find
-
-
-def modules_of(package: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package: its modules, and Tensor2Tensor's others as the finder makes them."""
-
-    def find(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        ours = f"{package}.{name}"
-        return importlib.import_module(ours if find_spec(ours) is not None else ours.removeprefix("t2t.compat."))
-
-    return find
-
-
-def placeholder_module(name: str, known: Callable[[str], Any]) -> ModuleType:
-    """Returns a module in which every name is a placeholder, except those for which `known` gives something else."""
-    module, missing = (
-        ModuleType(name, f"{name} does not exist here; its names are placeholders."),
-        placeholders_of(name),
-    )
-
-    def find(asked: str) -> Any:
-        value = known(asked) or missing(asked)
+    def find_once(asked: str) -> Any:
+        if asked.startswith("__"):
+            raise AttributeError(f"module {name!r} has no attribute {asked!r}")
+        value = find(asked)
         setattr(module, asked, value)  # so that it stays the same class
         return value
 
-    module.__getattr__ = find  # type: ignore[method-assign]
-    module.__path__ = []
+    module.__getattr__ = find_once  # type: ignore[method-assign]
     return module
 
 

@@ -3,8 +3,8 @@
 import logging
 from typing import Any
 
-from t2t.compat.tensor2tensor.models import transformer
-from t2t.compat.tensor2tensor.utils.hparam import HParams, from_own_set
+from t2t.compat.tensor2tensor import model_sets
+from t2t.compat.tensor2tensor.hparam import HParams, from_own_set
 from t2t.errors import UserError
 from t2t.formats.tensor2tensor.hparams import READ, translate
 from t2t.hparams.base import HParams as OwnHParams
@@ -24,7 +24,7 @@ _OF_MACHINES = frozenset(
 
 def their_set(name: str) -> HParams:
     """Returns a set with Tensor2Tensor's names: one of its Transformers, or the values of a set of this project."""
-    function = vars(transformer).get(name)
+    function = vars(model_sets).get(name)
     made: HParams = function() if function is not None else from_own_set(name)()
     return made
 

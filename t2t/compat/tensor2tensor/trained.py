@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.compat.tensor2tensor.data_generators.text_encoder import EOS_ID, PAD_ID, strip_ids
+from t2t.compat.tensor2tensor.text_encoder import EOS_ID, PAD_ID, strip_ids
 from t2t.errors import UserError
 from t2t.formats.importer import TENSOR2TENSOR
 from t2t.registry import MODELS

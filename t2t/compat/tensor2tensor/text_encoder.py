@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UserError
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder as OwnEncoder
@@ -21,7 +20,7 @@ PAD_ID, EOS_ID = 0, 1
 RESERVED_TOKENS_BYTES = [PAD.encode(), EOS.encode()]
 
 
-class TextEncoder:
+class Tensor2TensorTextEncoder:
     """A vocabulary; this base class reads and writes ids as numbers in a text."""
 
     own: OwnEncoder | None = None
@@ -61,7 +60,11 @@ class TextEncoder:
         return [self.own.piece(int(number)) for number in ids]
 
 
-class ByteTextEncoder(TextEncoder):
+TextEncoder = Tensor2TensorTextEncoder
+"""The name that plug-ins know."""
+
+
+class ByteTextEncoder(Tensor2TensorTextEncoder):
     """Bytes of UTF-8, after the reserved ids."""
 
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS):
@@ -77,7 +80,7 @@ class ByteTextEncoderWithEos(ByteTextEncoder):
         return [*super().encode(s), EOS_ID]
 
 
-class SubwordTextEncoder(TextEncoder):
+class SubwordTextEncoder(Tensor2TensorTextEncoder):
     """Subwords of a file, or of training text."""
 
     def __init__(self, filename: str | None = None):
@@ -119,7 +122,7 @@ class SubwordTextEncoder(TextEncoder):
         Path(filename).write_bytes(self.own.to_bytes())
 
 
-class TokenTextEncoder(TextEncoder):
+class TokenTextEncoder(Tensor2TensorTextEncoder):
     """Words of a file, one a line, or of a list; ids are the numbers of the lines."""
 
     def __init__(
@@ -149,7 +152,7 @@ class TokenTextEncoder(TextEncoder):
         Path(filename).write_bytes(self.own.to_bytes())
 
 
-class ClassLabelEncoder(TextEncoder):
+class ClassLabelEncoder(Tensor2TensorTextEncoder):
     """Names of classes; the id of a class is its place, without reserved ids."""
 
     def __init__(self, class_labels: Sequence[str] | None = None, class_labels_fname: str | None = None):
@@ -203,5 +206,3 @@ def to_unicode_ignore_errors(s: Any) -> str:
 
 
 native_to_unicode = unicode_to_native = to_unicode_utf8 = to_unicode
-
-__getattr__ = placeholders_of(__name__)

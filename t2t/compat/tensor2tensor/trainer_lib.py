@@ -1,13 +1,13 @@
-"""Tensor2Tensor's `trainer_lib`, as far as notebooks use it to make hparams."""
+"""Tensor2Tensor's entry points for Python, as far as notebooks use them: hparams, seeds, plug-ins."""
 
 import random
 from typing import Any
 
 import numpy as np
 
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor.hparam import HParams
 from t2t.compat.tensor2tensor.sets import their_set
-from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.registry.plugins import load_plugins
 
 
 def create_hparams(
@@ -35,7 +35,7 @@ def set_random_seed(seed: int) -> None:
 
 def add_problem_hparams(hparams: HParams, problem_name_or_instance: Any) -> None:
     """Adds a problem to a set."""
-    from t2t.compat.tensor2tensor.own_problems import own_problem
+    from t2t.compat.tensor2tensor.known_problems import own_problem
 
     given = problem_name_or_instance
     problem = own_problem(given) if isinstance(given, str) else given
@@ -43,4 +43,6 @@ def add_problem_hparams(hparams: HParams, problem_name_or_instance: Any) -> None
     hparams.add_hparam("problem_hparams", HParams(vocabulary={}, modality={}, vocab_size={}))
 
 
-__getattr__ = placeholders_of(__name__)
+def import_usr_dir(usr_dir: str | None) -> None:
+    """Imports a folder of a plug-in."""
+    load_plugins(usr_dir or None)

@@ -4,7 +4,6 @@ import glob
 from collections import Counter
 from collections.abc import Iterable
 
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.text.subword_build import detokenize, tokenize
 
 
@@ -30,6 +29,3 @@ def corpus_token_counts(text_filepattern: str, corpus_max_lines: int, split_on_n
                 counts.update(tokenize(line.rstrip("\n")))
                 read += 1
     return counts
-
-
-__getattr__ = placeholders_of(__name__)

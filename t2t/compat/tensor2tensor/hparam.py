@@ -4,7 +4,6 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.hparams.override import parse_overrides
 from t2t.registry import HPARAMS
@@ -13,7 +12,7 @@ _OWN = ("_values", "own_set", "changed")
 """Attributes that are no hparams, which a copy lacks until it is complete."""
 
 
-class HParams:
+class Tensor2TensorHParams:
     """Values by name.
 
     Args:
@@ -46,13 +45,13 @@ class HParams:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
-    def __deepcopy__(self, memo: Any) -> "HParams":
+    def __deepcopy__(self, memo: Any) -> "Tensor2TensorHParams":
         copied = self.__copy__()
         copied.__dict__["_values"] = copy.deepcopy(self._values, memo)
         return copied
 
-    def __copy__(self) -> "HParams":
-        copied = HParams(**self._values)
+    def __copy__(self) -> "Tensor2TensorHParams":
+        copied = Tensor2TensorHParams(**self._values)
         copied.__dict__["own_set"], copied.__dict__["changed"] = self.own_set, set(self.changed)
         return copied
 
@@ -77,27 +76,28 @@ class HParams:
         """Returns name -> value."""
         return dict(self._values)
 
-    def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
+    def override_from_dict(self, values_dict: Mapping[str, Any]) -> "Tensor2TensorHParams":
         """Changes values, and returns the set."""
         for name, value in values_dict.items():
             setattr(self, name, value)
         return self
 
-    def parse(self, values: str) -> "HParams":
+    def parse(self, values: str) -> "Tensor2TensorHParams":
         """Changes values by a text `name=value,name=value`, and returns the set."""
         return self.override_from_dict(parse_overrides(values, self._values, self._values))
 
 
-def from_own_set(name: str) -> Callable[[], HParams]:
+HParams = Tensor2TensorHParams
+"""The name that plug-ins know."""
+
+
+def from_own_set(name: str) -> Callable[[], Tensor2TensorHParams]:
     """Returns the function of a set whose values are those of a set of this project."""
 
-    def make() -> HParams:
-        hparams = HParams(**dict(HPARAMS.get(name)().items()))
+    def make() -> Tensor2TensorHParams:
+        hparams = Tensor2TensorHParams(**dict(HPARAMS.get(name)().items()))
         hparams.__dict__["own_set"] = name
         return hparams
 
     make.__doc__ = f"The set {name}."
     return make
-
-
-__getattr__ = placeholders_of(__name__)

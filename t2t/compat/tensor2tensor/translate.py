@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder, text_problems
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor import generator_utils, problem, text_encoder, text_problems
 
 EOS = text_encoder.EOS_ID
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*)</seg>")
@@ -21,7 +20,7 @@ class TranslateProblem(text_problems.Text2TextProblem):
 
     def vocab_data_files(self) -> Sequence[Any]:
         """Returns the corpora that the vocabulary is learnt from."""
-        return self.source_data_files(base.DatasetSplit.TRAIN)
+        return self.source_data_files(problem.DatasetSplit.TRAIN)
 
     @property
     def datatypes_to_clean(self) -> list[str]:
@@ -131,6 +130,3 @@ def _sentences(path: str) -> Iterator[str]:
             yield segment[1].strip()
         elif not is_sgml:
             yield line.strip()
-
-
-__getattr__ = placeholders_of(__name__)

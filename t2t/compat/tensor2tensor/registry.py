@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t.compat.tensor2tensor.adapter import adapt
-from t2t.compat.tensor2tensor.own_problems import own_problem
-from t2t.compat.tensor2tensor.placeholders import advice_on, described, is_placeholder, placeholders_of
+from t2t.compat.tensor2tensor.known_problems import own_problem
+from t2t.compat.tensor2tensor.placeholders import advice_on, described, is_placeholder
 from t2t.compat.tensor2tensor.sets import own_set, their_set
 from t2t.registry import HPARAMS, HPARAMS_RANGES, MODELS, PROBLEMS, snake_case
 
@@ -90,9 +90,8 @@ def list_problems() -> list[str]:
     return PROBLEMS.names()
 
 
-def list_base_problems() -> list[str]:
-    """Returns the names of all problems."""
-    return PROBLEMS.names()
+available = list_base_problems = list_problems
+"""Of the modules `problems` and `registry`."""
 
 
 def list_models() -> list[str]:
@@ -108,6 +107,3 @@ def list_hparams(prefix: str | None = None) -> list[str]:
 def list_ranged_hparams() -> list[str]:
     """Returns the names of all ranges."""
     return HPARAMS_RANGES.names()
-
-
-__getattr__ = placeholders_of(__name__)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.compat.tensor2tensor.data_generators import text_encoder
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor import text_encoder
 from t2t.errors import UserError
 from t2t.problems.archives import unpack_tar
 
@@ -240,6 +239,3 @@ def test_data_filenames(
 ) -> list[str]:
     """Returns the names of Tensor2Tensor's files of the test split."""
     return _names(problem, "test", output_dir, num_shards, shuffled)
-
-
-__getattr__ = placeholders_of(__name__)

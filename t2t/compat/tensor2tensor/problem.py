@@ -8,9 +8,9 @@ Plug-ins import it from `problem`.
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from t2t.compat.tensor2tensor.data_generators import text_encoder
+from t2t.compat.tensor2tensor import text_encoder
 from t2t.compat.tensor2tensor.generated_data import dataset_of, make_data
-from t2t.compat.tensor2tensor.utils.hparam import HParams
+from t2t.compat.tensor2tensor.hparam import HParams
 from t2t.registry import snake_case
 
 
@@ -37,7 +37,7 @@ class TaskID:
     EN_CLS, EN_SIM, EN_NLI, EN_PR, EN_LM = range(2, 7)
 
 
-class Problem:
+class Tensor2TensorProblem:
     """Base class of Tensor2Tensor's problems.
 
     Args:
@@ -136,6 +136,10 @@ class Problem:
     def dataset(self, mode: str, data_dir: str | None = None, **unused: Any) -> Any:
         """Returns the generated examples of a split as a `tf.data.Dataset` of feature name -> ids."""
         return dataset_of(self.name, mode, data_dir)
+
+
+Problem = Tensor2TensorProblem
+"""The name that plug-ins know."""
 
 
 def default_model_hparams() -> Any:

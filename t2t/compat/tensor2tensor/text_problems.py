@@ -5,8 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from t2t.compat.tensor2tensor.data_generators import base, generator_utils, text_encoder
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor import generator_utils, problem, text_encoder
 
 _PACKAGE = __name__.rpartition(".")[0]
 lines_of_file = generator_utils.lines_of_file
@@ -20,7 +19,7 @@ class VocabType:
     TOKEN = "tokens"
 
 
-class Text2TextProblem(base.Problem):
+class Text2TextProblem(problem.Problem):
     """Text to text: `generate_samples` yields `{"inputs": str, "targets": str}`."""
 
     @property
@@ -101,7 +100,7 @@ class Text2TextProblem(base.Problem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, problem.DatasetSplit.TRAIN), 1):
             if self.has_inputs:
                 yield sample["inputs"]
             yield sample["targets"]
@@ -183,7 +182,7 @@ class QuestionAndContext2TextProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, problem.DatasetSplit.TRAIN), 1):
             yield from (sample["inputs"], sample["context"], sample["targets"])
             if self.max_samples_for_vocab and number >= self.max_samples_for_vocab:
                 break
@@ -205,7 +204,7 @@ class Text2SelfProblem(Text2TextProblem):
 
     def eval_metrics(self) -> list[str]:
         """Returns the names of the metrics."""
-        return base.Problem.eval_metrics(self)
+        return problem.Problem.eval_metrics(self)
 
 
 class Text2ClassProblem(Text2TextProblem):
@@ -222,7 +221,7 @@ class Text2ClassProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, base.DatasetSplit.TRAIN), 1):
+        for number, sample in enumerate(self.generate_samples(data_dir, tmp_dir, problem.DatasetSplit.TRAIN), 1):
             yield sample["inputs"]
             if self.max_samples_for_vocab and number >= self.max_samples_for_vocab:
                 break
@@ -316,8 +315,8 @@ class ChoppedTextProblem(Text2SelfProblem):
     def dataset_splits(self) -> list[dict[str, Any]]:
         """Training and dev split."""
         return [
-            {"split": base.DatasetSplit.TRAIN, "shards": self.num_train_shards},
-            {"split": base.DatasetSplit.EVAL, "shards": self.num_dev_shards},
+            {"split": problem.DatasetSplit.TRAIN, "shards": self.num_train_shards},
+            {"split": problem.DatasetSplit.EVAL, "shards": self.num_dev_shards},
         ]
 
     def train_text_filepaths(self, tmp_dir: str) -> list[str]:
@@ -357,7 +356,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 
     def generate_encoded_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
         """Yields pieces of `sequence_length` ids."""
-        trains = dataset_split == base.DatasetSplit.TRAIN
+        trains = dataset_split == problem.DatasetSplit.TRAIN
         paths = self.train_text_filepaths(tmp_dir) if trains else self.dev_text_filepaths(tmp_dir)
         encoder = self.get_or_create_vocab(data_dir, tmp_dir)
         ids: list[int] = []
@@ -378,7 +377,7 @@ class ChoppedTextProblem(Text2SelfProblem):
 class DistributedText2TextProblem(Text2TextProblem):
     """Text to text from many files, which `train_text_filepaths` and its siblings name."""
 
-    def input_files(self, dataset_split: str = base.DatasetSplit.TRAIN) -> list[str]:
+    def input_files(self, dataset_split: str = problem.DatasetSplit.TRAIN) -> list[str]:
         """Returns the files of a split; plug-ins write it."""
         raise NotImplementedError(f"{type(self).__name__} has no input_files")
 
@@ -388,7 +387,7 @@ class DistributedText2TextProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         """Yields the texts of the training samples."""
-        for sample in self.samples_of_split(data_dir, tmp_dir, base.DatasetSplit.TRAIN):
+        for sample in self.samples_of_split(data_dir, tmp_dir, problem.DatasetSplit.TRAIN):
             yield from (sample[name] for name in ("inputs", "targets") if name in sample)
 
 
@@ -401,7 +400,7 @@ class Text2textTmpdir(Text2TextProblem):
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterator[dict[str, Any]]:
         """Yields the pairs of lines of a split."""
-        splits = base.DatasetSplit
+        splits = problem.DatasetSplit
         files = {splits.TRAIN: self.TRAIN_FILES, splits.EVAL: self.EVAL_FILES, splits.TEST: self.TEST_FILES}
         inputs, targets = (os.path.join(tmp_dir, name) for name in files[dataset_split])
         return text2text_txt_iterator(inputs, targets)
@@ -470,6 +469,3 @@ def text2class_txt_iterator(
     numbers = {name: number for number, name in enumerate(class_strs or ())}
     for inputs, label in zip(txt_line_iterator(source_txt_path), txt_line_iterator(label_txt_path), strict=True):
         yield {"inputs": inputs, "label": numbers[label] if class_strs else int(label)}
-
-
-__getattr__ = placeholders_of(__name__)

@@ -4,11 +4,10 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from t2t.compat.tensor2tensor.data_generators import base, text_encoder, text_problems
-from t2t.compat.tensor2tensor.placeholders import placeholders_of
+from t2t.compat.tensor2tensor import problem, text_encoder, text_problems
 
 
-class AlgorithmicProblem(text_problems.Text2TextProblem):
+class Tensor2TensorAlgorithmicProblem(text_problems.Text2TextProblem):
     """Numbers to numbers: `generator(nbr_symbols, max_length, nbr_cases)` yields lists of numbers from 0."""
 
     train_length, dev_length, train_size, dev_size = 40, 400, 100_000, 10_000
@@ -24,7 +23,7 @@ class AlgorithmicProblem(text_problems.Text2TextProblem):
 
     def samples_of_split(self, data_dir: str, tmp_dir: str, split: str) -> Iterator[dict[str, Any]]:
         """Yields the samples of a split as ids, which begin after the reserved ones."""
-        trains = split == base.DatasetSplit.TRAIN
+        trains = split == problem.DatasetSplit.TRAIN
         length, size = (self.train_length, self.train_size) if trains else (self.dev_length, self.dev_size)
         for sample in self.generator(self.num_symbols, length, size):
             yield {
@@ -38,6 +37,10 @@ class AlgorithmicProblem(text_problems.Text2TextProblem):
         """Returns the numbers as words; one more than there are, which separates operands."""
         encoder = text_encoder.TokenTextEncoder(None, vocab_list=map(str, range(self.num_symbols + 1)))
         return {"inputs": encoder, "targets": encoder}
+
+
+AlgorithmicProblem = Tensor2TensorAlgorithmicProblem
+"""The name that plug-ins know."""
 
 
 def _numbers(symbols: int, max_length: int, cases: int) -> Iterator[list[int]]:
@@ -59,6 +62,3 @@ def shift_generator(nbr_symbols: int, shift: int, max_length: int, nbr_cases: in
     """The same, to each of which `shift` is to be added."""
     rows = _numbers(nbr_symbols - shift, max_length, nbr_cases)
     return ({"inputs": row, "targets": [n + shift for n in row]} for row in rows)
-
-
-__getattr__ = placeholders_of(__name__)
