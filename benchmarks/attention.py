@@ -32,7 +32,7 @@ from t2t.inference.alignment import word_numbers
 from t2t.inference.attention import ENCODER
 from t2t.inference.translator import Translator
 from t2t.runs.trained_api import load
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 
 NOUNS = {
     "his": {"man", "boy", "guy", "gentleman", "father", "player"},

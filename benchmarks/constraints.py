@@ -19,7 +19,7 @@ from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.problems.parsing import ParsingTrees
 from t2t.registry import HPARAMS, MODELS
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.text.words import TokenEncoder
 
 SEARCHES = {

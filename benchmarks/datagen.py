@@ -9,7 +9,7 @@ from benchmarks.harness.processes import run
 from benchmarks.harness.rows import Row, compared, row, unavailable
 from benchmarks.harness.turns import Turns
 from benchmarks.peers import DATAGEN
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 WORK = "datagen"
 SEED = 1

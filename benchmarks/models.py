@@ -11,7 +11,7 @@ from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import Side
 from benchmarks.harness.rows import compared
 from t2t.registry import HPARAMS, MODELS
-from t2t.specs.constants import TEST
+from t2t.specs import TEST
 
 WORK = "models"
 SUFFIX = "_multi30k_tiny"

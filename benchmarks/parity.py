@@ -27,7 +27,7 @@ from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
 from t2t.registry import EXPORTERS, MODELS
 from t2t.runs.trained_api import load
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.text.label import LabelEncoder
 from t2t.text.words import TokenEncoder
 

@@ -9,7 +9,7 @@ from benchmarks.harness.load import Load, Server, ask_for
 from benchmarks.harness.rows import Row, row
 from benchmarks.harness.turns import Figures, least_disturbed
 from t2t.inference.engine import CTRANSLATE2, TENSORFLOW, ctranslate2_is_installed
-from t2t.specs.constants import TEST
+from t2t.specs import TEST
 
 WORK = "serving"
 

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from t2t.registry import register_search_method as register_search_method
     from t2t.registry import register_vocabulary as register_vocabulary
     from t2t.runs.model_check import check_model as check_model
-    from t2t.specs.constants import DEV as DEV
-    from t2t.specs.constants import TEST as TEST
-    from t2t.specs.constants import TRAIN as TRAIN
+    from t2t.specs import DEV as DEV
+    from t2t.specs import TEST as TEST
+    from t2t.specs import TRAIN as TRAIN
     from t2t.specs.constraints import FiniteConstraint as FiniteConstraint
     from t2t.specs.constraints import OutputConstraint as OutputConstraint
     from t2t.specs.constraints import TreeConstraint as TreeConstraint
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from t2t.specs.constraints import answers_constraint as answers_constraint
     from t2t.specs.constraints import phrase_constraint as phrase_constraint
     from t2t.text.encoder import TextEncoder as TextEncoder
-    from t2t.text.regular_expressions.automaton import regex_constraint as regex_constraint
+    from t2t.text.regular_expressions import regex_constraint as regex_constraint
     from t2t.tuning.api import tune as tune
 
 __version__ = "0.1.0"
@@ -77,7 +77,7 @@ install()  # of `tensor2tensor`, for plug-ins and notebooks that import it
 
 _MODULES = {
     "t2t.runs.model_check": ("check_model",),
-    "t2t.specs.constants": ("DEV", "TEST", "TRAIN"),
+    "t2t.specs": ("DEV", "TEST", "TRAIN"),
     "t2t.errors": ("ArgumentError", "MachineError", "T2TError", "UserError"),
     "t2t.hparams.base": ("HParams",),
     "t2t.hparams.field": ("UsedWhen", "param"),
@@ -102,7 +102,7 @@ _MODULES = {
         "phrase_constraint",
     ),
     "t2t.text.encoder": ("TextEncoder",),
-    "t2t.text.regular_expressions.automaton": ("regex_constraint",),
+    "t2t.text.regular_expressions": ("regex_constraint",),
     "t2t.tuning.api": ("tune",),
 }  # fmt: skip
 """Module -> names that are imported from it at first use; the block above repeats this for type checkers."""

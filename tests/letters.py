@@ -10,7 +10,7 @@ from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.languages import Languages
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.text.encoder import LanguageMarks
 from t2t.text.label import LabelEncoder
 from t2t.text.words import TokenEncoder

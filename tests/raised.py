@@ -19,7 +19,7 @@ errors_made: set[str] = set()
 
 _ELSEWHERE = """
     t2t/data/generation/worker_pool.py: _dead_workers_as_machine_errors
-    t2t/backends/choice.py: backend check_tensorflow
+    t2t/backends/__init__.py: backend check_tensorflow
     t2t/backends/jax/backend.py: JaxBackend.compile_errors
     t2t/backends/jax/devices.py: build_devices connect _of_all_workers
     t2t/backends/tensorflow/devices.py: _across_workers

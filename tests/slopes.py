@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.specs.features import ProblemSpec
 from t2t.training.optimizers import build_optimizer

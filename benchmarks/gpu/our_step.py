@@ -5,7 +5,7 @@ from keras import ops
 
 from benchmarks.gpu.model import PRECISION, SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.files.atomic import write_atomically
 from t2t.files.line_blocks import LineBlock, read_pairs
-from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs import DEV, TEST, TRAIN
 
 FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
 """Split -> stem of its file names; the extension is one of SIDES, optionally followed by `.gz`."""

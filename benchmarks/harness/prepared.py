@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.processes import ROOT
 from t2t.errors import MachineError
-from t2t.specs.constants import SPLITS
+from t2t.specs import SPLITS
 
 PROBLEM = "text2text_files"
 

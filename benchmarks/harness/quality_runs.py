@@ -19,7 +19,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.files.atomic import write_atomically
 from t2t.metrics.text import bleu
-from t2t.specs.constants import TEST
+from t2t.specs import TEST
 
 PERPLEXITY = "dev/teacher_forced/perplexity"
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from benchmarks.harness.corpus import Corpus
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.specs.constants import INPUTS, TARGETS, TEST
+from t2t.specs import INPUTS, TARGETS, TEST
 
 Ids = list[list[int]]
 """Ids of each sentence, without end of sequence."""

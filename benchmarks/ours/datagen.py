@@ -10,7 +10,7 @@ from benchmarks.harness.commands import seconds_of
 from benchmarks.harness.prepared import PROBLEM
 from benchmarks.harness.processes import ROOT
 from t2t.data.manifest import read_manifest
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 
 def main():

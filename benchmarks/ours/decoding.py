@@ -9,7 +9,7 @@ from t2t.inference.engine import TENSORFLOW
 from t2t.inference.translator import Translator
 from t2t.runs.loading import load
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 
 
 def main():

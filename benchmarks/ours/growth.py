@@ -61,7 +61,7 @@ def start_workers(job):
 def build_step(job):
     """Returns the training step of a job, and a batch for each replica of this process."""
     prepare_framework()
-    from t2t.backends.choice import backend
+    from t2t.backends import backend
     from t2t.models.transformer import Transformer
     from t2t.training.optimizers import build_optimizer
     from t2t.training.step import UpdateStep

@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.harness.child import read_job, write_result
 from benchmarks.ours.runs import build_run
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 
 def main():

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.harness.child import Others, read_job, versions, write_result
 from benchmarks.ours.runs import build_run
 from t2t.data.reading.prefetch import Prefetch
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 SECONDS = 3.0
 

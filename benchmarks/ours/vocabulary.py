@@ -6,7 +6,7 @@ from pathlib import Path
 
 from t2t.problems.base import Source
 from t2t.problems.text_files import Text2TextFiles
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 
 def main():

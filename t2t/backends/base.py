@@ -1,4 +1,4 @@
-"""The interface of the backends, TensorFlow and JAX; `t2t.backends.choice` chooses between them.
+"""The interface of the backends, TensorFlow and JAX; `t2t.backends` chooses between them.
 
 A backend compiles functions of values, places them on devices and adds up over these. All other packages for training
 and decoding use only `keras.ops` and numpy. Signatures are structures of `keras.KerasTensor`: shapes and dtypes.

@@ -12,7 +12,7 @@ from t2t.checkpoints.checkpoint import ADAPTERS, EMA, MODEL, Checkpoint, fingerp
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path, to_record
-from t2t.specs.constants import ADAPTER_FACTORS
+from t2t.specs import ADAPTER_FACTORS
 
 
 @dataclasses.dataclass(frozen=True)

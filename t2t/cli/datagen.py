@@ -14,7 +14,7 @@ from t2t.problems.text_problems import TextOptions
 from t2t.registry import PROBLEMS
 from t2t.runs.data import check_data_options, generate_all, learn_shared_vocabulary, stored_problems
 from t2t.runs.names import select_names, split_variants
-from t2t.specs.constants import DATA_SEED
+from t2t.specs import DATA_SEED
 from t2t.specs.features import mixture_of
 
 USAGE = """

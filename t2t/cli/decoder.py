@@ -54,7 +54,7 @@ from t2t.inference.files.shards import parse_shard
 from t2t.problems.base import Problem
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import check_one_problem, select_problem
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
+from t2t.specs import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
 Decodes with a trained run; --output_dir is all it needs. Without a mode it translates typed text.

@@ -23,7 +23,7 @@ from t2t.metrics import check_references, text_metrics
 from t2t.problems.base import Problem, feature_of
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 PROMPT = "> "
 

@@ -9,7 +9,7 @@ from t2t.cli.run_flags import define_trained_flags, load_run, open_trained_run
 from t2t.cli.tensor2tensor import DISTILL_FLAGS, RUN_FLAGS, define_unused_flags
 from t2t.runs.distilling import check_distillation, distill_run
 from t2t.runs.run_checks import select_problem
-from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.specs import DEFAULT_DATA_DIR
 
 USAGE = """
 Makes data for training a smaller model: the same problem, but the targets of the training split are the outputs of a

@@ -17,7 +17,7 @@ from t2t.inference.engine import CTRANSLATE2
 from t2t.runs.config import RunConfig
 from t2t.runs.evaluation import compare_engines, describe_examples, evaluate, first_examples, open_split
 from t2t.runs.run_checks import select_problem
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
+from t2t.specs import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
 
 USAGE = """
 Evaluates a trained run: scores of its decoded outputs, with signatures that make them comparable, and teacher-forced

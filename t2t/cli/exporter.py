@@ -20,7 +20,7 @@ from t2t.registry import EXPORTERS
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
+from t2t.specs import DEFAULT_DATA_DIR, DEV
 
 _PROMISES = "\n\n".join(f"With {name}, {promise}." for name, promise in PROMISES.items())
 USAGE = f"""
@@ -70,7 +70,7 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     folder, problem = _check_early(values)
     prepare_framework()
-    from t2t.backends.choice import check_tensorflow
+    from t2t.backends import check_tensorflow
 
     check_tensorflow("exports are made by TensorFlow")
     from t2t.runs.exporting import export_run

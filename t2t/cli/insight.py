@@ -28,7 +28,7 @@ from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.overview import find_runs
 from t2t.runs.run_checks import check_plugins, open_run
 from t2t.runs.startup import load_plugins_quietly, quietly
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")

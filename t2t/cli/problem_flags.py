@@ -32,7 +32,7 @@ from t2t.problems.text_problems import TextOptions
 from t2t.registry import PROBLEMS
 from t2t.runs.config import OPTIONS, TRAIN_AND_EVALUATE, TRAIN_ONLY, RunConfig
 from t2t.runs.startup import load_plugins_quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.specs import DEFAULT_DATA_DIR
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",

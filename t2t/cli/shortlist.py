@@ -18,7 +18,7 @@ from t2t.runs.config import ShortlistOptions
 from t2t.runs.run_checks import check_plugins, open_run, select_problem
 from t2t.runs.shortlist import learn_shortlist
 from t2t.runs.startup import load_plugins_quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.specs import DEFAULT_DATA_DIR
 
 USAGE = """
 Learns a shortlist of target pieces from the data that a run was trained on: the most frequent pieces, and the most

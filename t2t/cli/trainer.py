@@ -49,7 +49,7 @@ from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.experiment import Experiment
 from t2t.runs.names import shared_options
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
+from t2t.specs import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.features import split_mixture
 from t2t.tracking import build_trackers, check_trackers
 

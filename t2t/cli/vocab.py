@@ -15,7 +15,7 @@ from t2t.cli.pairs import warn_of_repairs
 from t2t.errors import UserError
 from t2t.files.lines import STANDARD, LineSource, on_one_line
 from t2t.files.paths import local_path
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 from t2t.text.vocabulary_files import read_vocabulary

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO})

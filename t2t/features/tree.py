@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.features.feature import Finished
 from t2t.features.text import Text
-from t2t.features.treebank.linearisation import is_end, restored, words_of
-from t2t.features.treebank.reading import has_two_uses, labels_of_output, main_uses, uses_as_known
+from t2t.features.treebank_linearisation import is_end, restored, words_of
+from t2t.features.treebank_reading import has_two_uses, labels_of_output, main_uses, uses_as_known
 from t2t.registry import register_feature
-from t2t.specs.constants import TRAIN, UNK_ID
+from t2t.specs import TRAIN, UNK_ID
 from t2t.specs.constraints import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureSpec
 from t2t.text.encoder import TextEncoder

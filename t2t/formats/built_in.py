@@ -121,7 +121,7 @@ def import_ctranslate2(request: Any) -> Any:
 @reads("a folder with one model of OpenNMT-py (*.pt), or one of Eole (config.json)", takes=("sentencepiece_model",))
 def import_opennmt(request: Any) -> Any:
     """A model of OpenNMT-py, or of Eole, its successor."""
-    from t2t.formats.opennmt.read import read
+    from t2t.formats.opennmt import read
 
     return read(request)
 

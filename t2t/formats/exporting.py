@@ -27,7 +27,7 @@ from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.registry import EXPORTERS
 from t2t.registry.overrides import PluginError, described, plugin_errors, shown
-from t2t.specs.constants import INPUTS, TARGETS, UNK_ID
+from t2t.specs import INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
 

@@ -28,7 +28,7 @@ from t2t.formats.importer import ForeignRun, ImportRequest, Settings, alignment_
 from t2t.formats.pytorch import PlainValues, Record, parse_checkpoint, tensors_of
 from t2t.formats.tensors import Tensors, take_parts
 from t2t.hparams.transformer_bart import TransformerBartHParams, transformer_m2m
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.words import TokenEncoder

@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError, first_few
-from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+from t2t.specs import INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import PieceTableEncoder
 from t2t.text.words import TokenEncoder

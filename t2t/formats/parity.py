@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from t2t.errors import T2TError
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 if TYPE_CHECKING:
     from t2t.inference.hypothesis import Hypothesis

@@ -37,7 +37,7 @@ from t2t.inference.rows import positions_in, reads_ids
 from t2t.inference.translator import Translator
 from t2t.layers.mode import in_mode
 from t2t.problems.base import feature_of
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
 SCRIPT = "translate.py"

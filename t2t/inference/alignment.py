@@ -22,7 +22,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
 from t2t.problems.base import Problem, feature_of
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
 from t2t.text.encoder import TextEncoder
 

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from keras import KerasTensor, ops
 
+from t2t.backends import backend
 from t2t.backends.base import inputs_signature
-from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
 from t2t.layers.masks import looks_at_source
 from t2t.layers.mode import Record, in_mode
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 
 ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"

@@ -24,7 +24,7 @@ from t2t.search.methods import search_of
 from t2t.search.result import SearchResult, exists
 from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
 from t2t.search.step import NextToken, repeat_for_beams, select_sentences
-from t2t.specs.constants import INPUTS, PAD_ID
+from t2t.specs import INPUTS, PAD_ID
 
 
 class SearchState(NamedTuple):

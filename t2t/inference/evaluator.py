@@ -11,8 +11,8 @@ from threading import Lock
 import numpy as np
 from keras import ops
 
+from t2t.backends import backend
 from t2t.backends.base import CompiledFunction, batch_signature
-from t2t.backends.choice import backend
 from t2t.data.reading.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.inference.parallel import Jobs, Sharing
@@ -20,7 +20,7 @@ from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 log = logging.getLogger("t2t")
 

@@ -17,8 +17,8 @@ import keras
 import numpy as np
 from keras import KerasTensor, ops
 
+from t2t.backends import backend
 from t2t.backends.base import CompiledFunction, inputs_signature
-from t2t.backends.choice import backend
 from t2t.inference.batch_search import (
     BatchSearch,
     SearchBatch,

@@ -10,7 +10,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import NOT_FINITE, ModelFacts
 from t2t.problems.base import Problem
 from t2t.search.result import SearchResult
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind
 
 Tokens = tuple[tuple[str, float], ...]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import numpy as np
 
+from t2t.backends import backend
 from t2t.backends.base import CompiledFunction, inputs_signature
-from t2t.backends.choice import backend
 from t2t.errors import UserError
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.batch_search import BatchSearch, SearchRows
@@ -24,7 +24,7 @@ from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, 
 from t2t.inference.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.search.settings import SearchSettings
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
 

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.backends import backend
 from t2t.backends.base import inputs_signature
-from t2t.backends.choice import backend
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.losses import BLOCK
 from t2t.models.base import SequenceModel
@@ -21,7 +21,7 @@ from t2t.search.mask_predict import PredictFn, likeliest_lengths, mask_predict, 
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchSettings
 from t2t.search.step import repeat_for_beams
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:

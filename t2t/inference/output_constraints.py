@@ -16,10 +16,10 @@ from t2t.inference.engine import Constraints, Prefixes
 from t2t.inference.rows import ModelFacts, Row, describe_max_ids, max_sequence_ids
 from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.constraints import ANYTHING, FiniteConstraint, answers_constraint, check_size, phrase_constraint
 from t2t.text.encoder import TextEncoder
-from t2t.text.regular_expressions.automaton import regex_constraint
+from t2t.text.regular_expressions import regex_constraint
 
 
 @dataclasses.dataclass(frozen=True)

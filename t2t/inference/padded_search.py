@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.backends.jax.functions import Program
 from t2t.backends.jax.padding import padded_edges, padded_length, padded_rows, padded_states
 from t2t.data.reading.batching import pad_to

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.files.processor import available_cores
 from t2t.models.base import SequenceModel
 

@@ -15,7 +15,7 @@ from t2t.errors import ArgumentError, UserError, memory_errors_as_machine_errors
 from t2t.features.feature import shown
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from t2t.inference.translator import Translator
 from t2t.problems.base import Problem
 from t2t.search.beam_search import BeamProgress
 from t2t.search.result import exists
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 
 Ids = tuple[int, ...]
 

@@ -29,7 +29,7 @@ from t2t.errors import UserError, one_line
 from t2t.files.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.files.remote.mirror import fetch
 from t2t.files.trust import check_inside, read_record, read_sealed, sealed
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 FORMAT = 1

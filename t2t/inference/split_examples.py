@@ -9,7 +9,7 @@ from t2t.data.reading.reader import SplitReader, lengths_of
 from t2t.inference.rows import Row
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import Problem, feature_of
-from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")

@@ -47,7 +47,7 @@ from t2t.inference.rows import (
 from t2t.inference.shortlist import Shortlist
 from t2t.problems.base import Problem, feature_of
 from t2t.search.settings import SearchSettings, check_whole_number, search_settings
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.text.encoder import LanguageMarks
 from t2t.text.words import single_spaced

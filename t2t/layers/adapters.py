@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from t2t.layers.tensors import Tensor
-from t2t.specs.constants import ADAPTER_FACTORS
+from t2t.specs import ADAPTER_FACTORS
 
 
 class Adapters:

@@ -19,7 +19,7 @@ from keras import ops
 from t2t.layers.loops import fold, split_blocks, stack
 from t2t.layers.mode import custom_gradient
 from t2t.layers.tensors import Tensor
-from t2t.specs.constants import PAD_ID
+from t2t.specs import PAD_ID
 
 
 def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from keras import ops
 
 from t2t.layers.mode import current_mode, custom_gradient, entry_name
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 MASKED_SCORE = -1e9
 """Added to an attention score that must not count; finite, so that a row with nothing to keep stays finite."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from keras import ops
 
 from t2t.layers.tensors import Features, Tensor
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 Record = dict[str, list[Tensor]]
 """Path of a layer, or its `entry_name` -> the weights of each of its calls, (B, H, T, S) float32, in order."""

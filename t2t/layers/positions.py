@@ -28,7 +28,7 @@ from t2t.layers.mode import custom_gradient
 from t2t.layers.residual import CompositeLayer
 from t2t.layers.sinusoids import wave_frequencies
 from t2t.layers.tensors import Size, Tensor
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.specs.features import ProblemSpec
 
 

@@ -31,7 +31,7 @@ from t2t.layers.mode import Costed, Costs, in_mode, with_costs, without_costs
 from t2t.layers.residual import build_parts
 from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
 from t2t.registry.overrides import PluginError, check_overrides, described
-from t2t.specs.constants import INPUTS, PAD_ID, POSITIONS, TARGETS
+from t2t.specs import INPUTS, PAD_ID, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec, select_problem_entries
 
 log = logging.getLogger("t2t")

@@ -15,7 +15,7 @@ from keras import ops
 from t2t.layers.losses import TargetScores, score_logits, token_weights
 from t2t.layers.tensors import Features, Size, Tensor
 from t2t.models.base import SequenceModel
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.features import FeatureKind
 
 

@@ -19,7 +19,7 @@ from t2t.layers.tensors import Features
 from t2t.models.base import EncoderDecoder
 from t2t.models.transformer import Decoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 

@@ -14,7 +14,7 @@ from t2t.layers.recurrent_decoder import Memory, RecurrentDecoder
 from t2t.layers.tensors import Features, Size, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import ProblemSpec
 
 

@@ -23,7 +23,7 @@ from t2t.layers.separable_convolution import ConvModule, MixedTarget, Separabili
 from t2t.layers.tensors import Features, Tensor
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 

@@ -34,7 +34,7 @@ from t2t.models.transformer import (
     build_self_attention,
 )
 from t2t.registry import register_model
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 _LAST = 2**31 - 1

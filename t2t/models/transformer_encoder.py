@@ -21,7 +21,7 @@ from t2t.layers.tensors import Features, at_least
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.models.transformer import Encoder, attended_inputs
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 _WITHOUT_DECODER = {

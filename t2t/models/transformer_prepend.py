@@ -28,7 +28,7 @@ from t2t.models.transformer import (
     build_residual,
 )
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 

@@ -31,7 +31,7 @@ from t2t.registry.plugins import load_plugins
 from t2t.runs.config import RunConfig
 from t2t.runs.data import stored_problems
 from t2t.runs.names import get_problem
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 log = logging.getLogger("t2t")
 

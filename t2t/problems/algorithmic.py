@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 BINARY = ("0", "1")
 DECIMAL = tuple("0123456789")

@@ -14,7 +14,7 @@ from t2t.features.image import Image, Video
 from t2t.features.label import Label
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Text
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 
 class Image2Class(Problem):

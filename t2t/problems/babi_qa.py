@@ -24,7 +24,7 @@ from t2t.problems.archives import find_first_existing, read_members
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _ROOT = "tasks_1-20_v1-2"
 _FILES = (_ROOT, f"{_ROOT}.tar.gz", f"{_ROOT}.tar.xz", f"{_ROOT}.tgz", f"{_ROOT}.zip")

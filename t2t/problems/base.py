@@ -24,7 +24,7 @@ from t2t.problems.vocabularies import TextOptions, build_encoders, free_texts, k
 from t2t.registry import FEATURES, PREPROCESSORS
 from t2t.registry.overrides import PluginError, check_overrides, described, shown
 from t2t.registry.tensor2tensor import PROBLEM_ATTRIBUTES
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.constraints import OutputConstraint
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder

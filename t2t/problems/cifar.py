@@ -36,7 +36,7 @@ from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 SIDE = 32
 """Height and width of an image."""

@@ -18,7 +18,7 @@ from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
 from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _DATASET = "cnn_dailymail"
 _WORDS = 400

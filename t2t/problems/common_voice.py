@@ -22,7 +22,7 @@ from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.split_files import RECORDINGS_PER_SHARD, blocks_to_read, count_blocks
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 
 @register_problem

@@ -20,7 +20,7 @@ from t2t.problems.options import ProblemOptions, named_numbers
 from t2t.problems.samples import SampleFilter, SampleRecord, Samples
 from t2t.registry import FILTERS, register_filter
 from t2t.registry.overrides import PluginError, described, shown
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 PAIR, SOURCE, TARGET = "pair", "source", "target"

@@ -19,7 +19,7 @@ from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.text_problems import Text2Class
 from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TRAIN
 
 SEPARATOR = " ||| "
 """Between two texts."""

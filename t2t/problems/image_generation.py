@@ -46,7 +46,7 @@ from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 
 class ClassToImage(Text2Text):

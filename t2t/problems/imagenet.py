@@ -24,7 +24,7 @@ from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
 from t2t.problems.tfds import FOLDER, TFDS_SPLITS, TfdsSplit, class_names
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 

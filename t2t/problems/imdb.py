@@ -24,7 +24,7 @@ from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Class
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _FILES = ("aclImdb", "aclImdb_v1.tar.gz")
 _DATASET = "imdb_reviews"

@@ -36,7 +36,7 @@ from t2t.problems.split_files import FilesAndTextOptions, NamedFiles, blocks_to_
 from t2t.problems.text_problems import Text2Self
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, TARGETS, TEST, TRAIN
 
 _LONGEST = 1024  # paragraphs are longer than sentences
 _CUT = 512  # what the hparams sets of language models learn from

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.text.encoder import BEGIN, NONE, LanguageCodes, LanguageMarks, TextEncoder
 from t2t.text.label import LabelEncoder
 from t2t.text.tags import find_tag, tagged_languages

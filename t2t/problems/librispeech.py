@@ -28,7 +28,7 @@ from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _FOLDER, _DATASET = "LibriSpeech", "librispeech"
 _TRANSCRIPTS = "*/*/*.trans.txt"

@@ -36,7 +36,7 @@ from t2t.files.lines import read_lines
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TRAIN
 
 LETTERS = tuple(string.ascii_lowercase)
 _OPERATIONS = ("+", "-", "*", "/")

@@ -31,7 +31,7 @@ from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _HELD_OUT = 5000
 _TFDS_SPLITS = {TRAIN: f"train[:-{_HELD_OUT}]", DEV: f"train[-{_HELD_OUT}:]", TEST: "test"}

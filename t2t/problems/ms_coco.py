@@ -20,7 +20,7 @@ from t2t.problems.array_inputs import Image2Text
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.tfds import TfdsSplit, tfds_requirement
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _DATASET = "coco_captions/2014"
 _TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}

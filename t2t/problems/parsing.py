@@ -23,12 +23,12 @@ from t2t.errors import UserError
 from t2t.features.feature import Feature
 from t2t.features.text import Text
 from t2t.features.tree import Tree
-from t2t.features.treebank.reading import read_samples
+from t2t.features.treebank_reading import read_samples
 from t2t.problems.base import GenerationContext, Sample
 from t2t.problems.options import file_option
 from t2t.problems.text_problems import Text2Text, TextOptions
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN, UNK_ID
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.registry import register_preprocessor
 from t2t.registry.overrides import check_overrides
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.sampling import SubwordSampler

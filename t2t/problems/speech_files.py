@@ -40,7 +40,7 @@ from t2t.problems.split_files import RECORDINGS_PER_SHARD, FilesAndTextOptions, 
 from t2t.problems.text_files import check_label
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 
 def recordings(problem: NamedFiles, split: str, context: GenerationContext) -> Iterator[tuple[Line, Path, str]]:

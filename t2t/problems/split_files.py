@@ -16,7 +16,7 @@ from t2t.problems.base import Problem
 from t2t.problems.options import ProblemOptions, file_option
 from t2t.problems.samples import GenerationContext
 from t2t.problems.text_problems import TextOptions
-from t2t.specs.constants import DEV, SPLITS, TEST, TRAIN
+from t2t.specs import DEV, SPLITS, TEST, TRAIN
 
 _NEEDED = (TRAIN, DEV)
 

@@ -31,7 +31,7 @@ from t2t.problems.samples import GenerationContext, Sample, SampleFilter, Sample
 from t2t.problems.split_files import Blocks, Line, NamedFiles
 from t2t.problems.text_problems import Text2Class, Text2Text, TextOptions
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs import INPUTS, TARGETS, TRAIN
 from t2t.text.label import LabelEncoder, listed
 
 

@@ -24,7 +24,7 @@ from t2t.features.text import Text
 from t2t.problems.base import Problem
 from t2t.problems.options import ProblemOptions
 from t2t.problems.vocabularies import TextOptions as TextOptions
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import encoder_class
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from t2t.errors import UserError, one_line
 from t2t.problems.base import GenerationContext
-from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs import DEV, TEST, TRAIN
 
 log = logging.getLogger("t2t")
 

@@ -67,7 +67,7 @@ from t2t.problems.base import GenerationContext, Sample, subclass
 from t2t.problems.split_files import blocks_to_read, count_blocks
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
 
 
 class Translation(Text2Text):

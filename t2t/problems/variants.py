@@ -15,7 +15,7 @@ from t2t.features.feature import Feature
 from t2t.problems.base import GenerationContext, Problem, Sample, check_texts
 from t2t.problems.preprocessors import TokenMasking, mask_id_of
 from t2t.problems.samples import samples_of
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 

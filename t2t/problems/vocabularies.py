@@ -24,7 +24,7 @@ from t2t.problems.samples import (
     empty_split,
     samples_of,
 )
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder, warn_of_same_looks
 from t2t.text.sample import SampleSize, SpreadSample, draw_sample, merge_samples

@@ -44,7 +44,7 @@ from t2t.problems.text_problems import Text2Text
 from t2t.problems.tfds import TFDS_SPLITS, TfdsSplit, tfds_requirement
 from t2t.problems.translation import TranslationFiles, locate
 from t2t.registry import register_problem
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.words import RESERVED, UNKNOWN, WordListEncoder
 

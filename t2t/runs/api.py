@@ -15,7 +15,7 @@ from t2t.registry import REGISTRIES
 from t2t.runs.arguments import checks_arguments, unknown_argument
 from t2t.runs.config import TRAIN_OPTIONS, RunConfig
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
-from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
+from t2t.specs import DATA_SEED, DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
     import keras

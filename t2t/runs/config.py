@@ -21,7 +21,7 @@ from t2t.backends.cluster import Cluster, find_cluster
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.field import check_values, param
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.specs import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 
 TRAIN_AND_EVALUATE, TRAIN_ONLY = "continuous_train_and_eval", "train"
 """Schedules of training."""

@@ -24,7 +24,7 @@ from t2t.problems.options import ProblemOptions
 from t2t.problems.vocabularies import TextOptions, free_texts, learn_vocabulary, sampled_text
 from t2t.runs.config import RUN, RunConfig
 from t2t.runs.names import check_declared, get_problem, problems_of, split_config
-from t2t.specs.constants import DATA_SEED, INPUTS, TARGETS
+from t2t.specs import DATA_SEED, INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec, merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
 

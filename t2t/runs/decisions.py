@@ -14,7 +14,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.training.schedules import learning_rate
 
 if TYPE_CHECKING:

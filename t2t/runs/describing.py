@@ -7,8 +7,8 @@ from statistics import fmean
 import keras
 import numpy as np
 
+from t2t.backends import backend
 from t2t.backends.base import policy_of
-from t2t.backends.choice import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.columns import batch_dtype, length_unit
 from t2t.data.generation.data_folder import data_folder
@@ -29,7 +29,7 @@ from t2t.runs.resolving import ResolvedRun
 from t2t.runs.starting import check_start
 from t2t.runs.trained_problems import TrainedProblem
 from t2t.runs.training import TrainingRun
-from t2t.specs.constants import DEV, TRAIN
+from t2t.specs import DEV, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.callbacks.progress import time_line
 from t2t.training.cost import MemoryEstimate, estimate, memory_limit, update_cost, used_memory

@@ -27,7 +27,7 @@ from t2t.metrics.text import SentenceBleu
 from t2t.runs.data import OpenData, open_run_data
 from t2t.runs.loading import LoadedRun
 from t2t.runs.names import get_problem
-from t2t.specs.constants import EOS_ID, TRAIN
+from t2t.specs import EOS_ID, TRAIN
 from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")

@@ -23,7 +23,7 @@ from t2t.inference.fallback import Demand, FallbackEngine, Judge
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.specs import EOS_ID, UNK_ID
 
 log = logging.getLogger("t2t")
 
@@ -240,6 +240,6 @@ def _model_complaints(translator: Translator) -> list[str]:
 
 def _log_model_decodes(reason: str) -> None:
     prepare_framework()
-    from t2t.backends.choice import backend
+    from t2t.backends import backend
 
     log.info("--engine=auto: %s decodes: %s", backend().name, reason)

@@ -23,7 +23,7 @@ from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.run_checks import select_problems
 from t2t.runs.startup import prepare_framework
 from t2t.runs.trained_problems import cut_reader, decodes
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 
 if TYPE_CHECKING:
     from t2t.inference.evaluator import Evaluator

@@ -16,7 +16,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.runs.resolving import ResolvedRun
 from t2t.runs.run_checks import check_checkpoint, open_run
 from t2t.runs.startup import prepare_framework
-from t2t.specs.constants import DEV
+from t2t.specs import DEV
 
 if TYPE_CHECKING:
     import keras

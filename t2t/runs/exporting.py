@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from t2t.backends.choice import check_tensorflow
+from t2t.backends import check_tensorflow
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
@@ -19,7 +19,7 @@ from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data
 from t2t.runs.loading import LoadedRun
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
+from t2t.specs import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")

@@ -33,7 +33,7 @@ from t2t.runs.engines import conversion_of, engine_of, settled
 from t2t.runs.names import get_hparams, get_problem, set_batch_size
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
 from t2t.runs.startup import load_plugins_quietly, prepare_framework
-from t2t.specs.constants import ADAPTER_FACTORS
+from t2t.specs import ADAPTER_FACTORS
 from t2t.specs.features import select_problem_entries
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def build_model(
     """
     import keras
 
+    from t2t.backends import backend
     from t2t.backends.base import FLOAT32
-    from t2t.backends.choice import backend
     from t2t.models.creation import create_model
     from t2t.training.weights import assign_model
 
@@ -255,7 +255,7 @@ def adapt_model(model: "SequenceModel", factors: Arrays, scale: float) -> "Adapt
         factors: A and B by path, all of one rank, see `t2t.checkpoints.adapters`.
         scale: s of W + s A B.
     """
-    from t2t.backends.choice import backend
+    from t2t.backends import backend
     from t2t.layers.adapters import Adapters
     from t2t.models.adapted import AdaptedModel
 

@@ -22,7 +22,7 @@ from t2t.runs.arguments import checks_arguments
 from t2t.runs.config import RunConfig
 from t2t.runs.names import build_hparams, check_family
 from t2t.runs.startup import load_plugins_quietly
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 _VOCABULARY = 20
@@ -62,8 +62,8 @@ def check_model(
         UserError: an unknown name; or one of these does not hold, and which.
     """
     load_plugins_quietly(t2t_usr_dir)
+    from t2t.backends import backend
     from t2t.backends.base import FLOAT32
-    from t2t.backends.choice import backend
 
     backend().apply_precision(FLOAT32)
     config = RunConfig.given({"model": model, "hparams_set": hparams_set, "hparams": hparams})

@@ -18,7 +18,7 @@ from t2t.problems.vocabularies import free_texts
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors
 from t2t.runs.config import NAMES, RunConfig
-from t2t.specs.constants import DEV, TRAIN
+from t2t.specs import DEV, TRAIN
 from t2t.specs.features import mixture_of, select_problem_entries, split_mixture
 
 log = logging.getLogger("t2t")

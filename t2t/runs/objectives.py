@@ -24,7 +24,7 @@ from t2t.registry import OBJECTIVES
 from t2t.registry.overrides import plugin_errors
 from t2t.runs.data import OpenData
 from t2t.search.settings import SAMPLE, SearchSettings
-from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+from t2t.specs import INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.training.objectives import Features, SampledObjective, TrainingObjective
 

@@ -39,7 +39,7 @@ from t2t.runs.names import (
 )
 from t2t.runs.run_checks import find_source
 from t2t.runs.startup import load_plugins_quietly
-from t2t.specs.constants import DEV, TARGETS, TRAIN
+from t2t.specs import DEV, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec, merge_problem_entries, split_mixture
 from t2t.text.vocabulary_files import describe_encoders
 

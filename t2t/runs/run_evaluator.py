@@ -22,7 +22,7 @@ from t2t.inference.parallel import Sharing
 from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.trained_problems import TrainedProblem
-from t2t.specs.constants import DEV
+from t2t.specs import DEV
 from t2t.specs.features import MEAN
 from t2t.training.callbacks.checkpoints import BestTracker
 from t2t.training.step import UpdateStep

@@ -15,7 +15,7 @@ from t2t.files.progress import Progress
 from t2t.inference.shortlist import Sentences, Shortlist, best_translations, fit, text_spec, write_shortlist
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.data import OpenData, check_split, open_run_data
-from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.specs import DEV, INPUTS, TARGETS, TRAIN
 
 log = logging.getLogger("t2t")
 

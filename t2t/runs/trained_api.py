@@ -19,7 +19,7 @@ from t2t.inference.engine import EngineChoice
 from t2t.runs.arguments import as_options, as_path, checks_arguments
 from t2t.runs.config import ShortlistOptions
 from t2t.runs.startup import load_plugins_quietly, prepare_framework, quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
+from t2t.specs import DEFAULT_DATA_DIR, DEV
 
 if TYPE_CHECKING:
     from t2t.formats.parity import Parity

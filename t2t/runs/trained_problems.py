@@ -21,7 +21,7 @@ from t2t.registry import METRICS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData
 from t2t.runs.names import set_batch_size
-from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:

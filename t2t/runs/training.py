@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.backends.cluster import ALONE, Cluster
 from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.compatibility import architecture_state, vocabularies_state
@@ -32,7 +32,7 @@ from t2t.runs.resolving import ResolvedRun, changeable_fields, check_same_beginn
 from t2t.runs.run_evaluator import RunEvaluator, average_best
 from t2t.runs.starting import check_same_start, log_settings, restore_latest, warm_start, warn_changed_train_steps
 from t2t.runs.trained_problems import build_parts, micro_batches_of
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.training.callbacks.checkpoints import BestTracker, CheckFinite, SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate

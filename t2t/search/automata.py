@@ -20,7 +20,7 @@ import numpy as np
 from keras import ops
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.specs.constraints import DEAD, MAX_DEPTH, FiniteConstraint, TreeConstraint, TreeLabels
 
 

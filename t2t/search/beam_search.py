@@ -47,7 +47,7 @@ from t2t.search.step import (
     top_k,
     write_column,
 )
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 MOST_BANKS = 64
 """Number of banks; the last one is for all hypotheses that still need MOST_BANKS - 1 ids or more."""

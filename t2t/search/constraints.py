@@ -14,7 +14,7 @@ from t2t.errors import UserError
 from t2t.search.automata import Automaton, FiniteAutomaton, PhraseAutomaton, tree_automaton
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken, all_log_probs
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.specs.constraints import FiniteConstraint, OutputConstraint, TreeConstraint
 
 _FORBIDDEN = -1e9

@@ -17,7 +17,7 @@ from t2t.layers.tensors import gather_beams
 from t2t.search.constraints import forbid_padding
 from t2t.search.result import NO_HYPOTHESIS, SearchResult
 from t2t.search.step import NextToken, best_log_probs, top_k
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 PredictFn = Callable[[Any, Any], tuple[Any, Any]]
 """`predict(ids, is_masked) -> (words, log_probs)`: the most probable word at every masked position, given the others.

@@ -29,7 +29,7 @@ from t2t.search.step import (
     restore_shapes,
     write_column,
 )
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
 """(the model's scores, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""

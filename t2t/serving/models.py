@@ -23,7 +23,7 @@ from t2t.inference.rows import cut_row
 from t2t.inference.translator import Translator
 from t2t.search.settings import BEAM, GREEDY, SAMPLE, SAMPLING_CHANGES, SEED, SearchSettings, check_read
 from t2t.serving.requests import FIELDS, Query, RequestError
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 
 log = logging.getLogger("t2t")
 
@@ -559,7 +559,7 @@ def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[Non
     """Returns a context that runs operations on a device; without a name it does nothing, as there is only one."""
     if not name:
         return contextlib.nullcontext()
-    from t2t.backends.choice import backend
+    from t2t.backends import backend
 
     return backend().use_device(number, name)
 

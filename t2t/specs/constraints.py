@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 
 class OutputConstraint(ABC):
@@ -215,7 +215,7 @@ MAX_DEPTH = 64
 
 @dataclasses.dataclass(frozen=True)
 class TreeLabels:
-    """Ids of the labels of trees, see `t2t.features.treebank.linearisation`."""
+    """Ids of the labels of trees, see `t2t.features.treebank_linearisation`."""
 
     tags: tuple[int, ...]
     """Each stands for one word."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, SupportsIndex, TypeVar
 
 from t2t.errors import UserError
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 
 class FeatureKind(enum.StrEnum):

@@ -13,7 +13,7 @@ from t2t.data.reading.batching import Batch
 from t2t.data.reading.reader import lengths_of
 from t2t.errors import UserError
 from t2t.problems.base import feature_of
-from t2t.specs.constants import EOS_ID, PAD_ID, TARGETS, TRAIN
+from t2t.specs import EOS_ID, PAD_ID, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind
 from t2t.studio.media import media_of, output_media
 from t2t.studio.run_answers import query_int

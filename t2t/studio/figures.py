@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.features.treebank.trees import ParseTree, Part, parse_tree
+from t2t.features.treebank_trees import ParseTree, Part, parse_tree
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.lines import LineSource
 from t2t.inference.alignment import word_numbers
@@ -24,7 +24,7 @@ from t2t.inference.search_steps import Node, alternatives, beam_tree, given_ids,
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.problems.base import feature_of
 from t2t.problems.parsing import Parsing
-from t2t.specs.constants import EOS_ID, TARGETS
+from t2t.specs import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 from t2t.studio.media import output_media
 from t2t.studio.page import figures_page

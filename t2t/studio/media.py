@@ -10,7 +10,7 @@ import numpy as np
 from t2t.features.audio import wav_file
 from t2t.features.image import png_file, resized
 from t2t.problems.base import Problem, feature_of
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 LONGEST_SIDE = 256

@@ -15,7 +15,7 @@ from t2t.inference.translator import Hypothesis, Translator
 from t2t.search.settings import SAMPLE, SEED
 from t2t.serving.models import check_changes
 from t2t.serving.requests import FIELDS, SEARCH_KEYS, texts_of
-from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID
+from t2t.specs import DEV, EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
 from t2t.studio.figures import alternatives_json, answers_with_class, beam_json, classes_json, figure_of
 from t2t.studio.media import media_of, output_media

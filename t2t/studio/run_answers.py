@@ -15,7 +15,7 @@ from t2t.errors import UserError
 from t2t.runs.overview import DAMAGED, RunOverview
 from t2t.runs.run_checks import select_problem
 from t2t.serving.requests import texts_of
-from t2t.specs.constants import DEV
+from t2t.specs import DEV
 from t2t.studio.comparisons import compare_systems, history_json
 from t2t.studio.curves import HOURS, UPDATES, CurveView, curves_json
 from t2t.studio.run_folders import printable

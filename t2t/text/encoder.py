@@ -22,7 +22,7 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean, first_few
 from t2t.registry import VOCABULARIES
 from t2t.registry.overrides import PluginError, check_overrides, described, is_of_plugin
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 BEGIN, END, NONE = "begin", "end", "none"
 _POSITIONS = {"source": (BEGIN, END), "target": (BEGIN, NONE)}

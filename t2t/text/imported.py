@@ -24,7 +24,7 @@ import numpy as np
 
 from t2t.errors import UserError, one_line
 from t2t.registry import register_vocabulary
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import LanguageCodes, TextEncoder, fingerprint_of, lines_of_file
 from t2t.text.sentencepiece import PIECE_MARKER, load_processor
 from t2t.text.words import WordIds, split_words

@@ -16,7 +16,7 @@ import numpy as np
 import sentencepiece
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.specs import EOS_ID, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.sentencepiece import PIECE_MARKER, SentencePieceEncoder, escape
 from t2t.text.words import WordCache

@@ -17,7 +17,7 @@ import sentencepiece
 
 from t2t.errors import UserError, one_line
 from t2t.registry import register_vocabulary
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, cut
 from t2t.text.words import WordIds
 

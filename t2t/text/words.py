@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.registry import register_vocabulary
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.encoder import TextEncoder, lines_of_file
 
 SPACES = "[ \\t\\r\\n\\f\\v\u3000]+"

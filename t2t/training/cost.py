@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from t2t.backends import backend
 from t2t.backends.base import ComputeCost, Devices
-from t2t.backends.choice import backend
 from t2t.files.processor import control_group_values
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel

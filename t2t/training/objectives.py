@@ -22,7 +22,7 @@ from t2t.layers.mode import Costed, without_costs
 from t2t.models.base import SequenceModel
 from t2t.registry import register_objective
 from t2t.registry.overrides import check_overrides
-from t2t.specs.constants import CANDIDATES, PAD_ID, TARGETS
+from t2t.specs import CANDIDATES, PAD_ID, TARGETS
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
 """(batches, update, problem) -> for each batch, its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""

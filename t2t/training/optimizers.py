@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.registry import OPTIMIZERS, register_optimizer
 from t2t.registry.overrides import PluginError, described, is_of_plugin, plugin_errors

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t.backends import backend
 from t2t.backends.base import Devices
-from t2t.backends.choice import backend
 from t2t.backends.update import Features, LossFunction, UpdateRules, UpdateStats
 from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.backends.update import MINIMUM_SCALE
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.callbacks.checks import checked_callbacks

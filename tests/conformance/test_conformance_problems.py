@@ -20,7 +20,7 @@ from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES
 from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
-from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
+from t2t.specs import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import learned_classes
 from t2t.text.words import TokenEncoder

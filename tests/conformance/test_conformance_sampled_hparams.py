@@ -11,7 +11,7 @@ import pytest
 from t2t.errors import UserError
 from t2t.models.creation import create_model
 from t2t.registry import MODELS
-from t2t.specs.constants import POSITIONS
+from t2t.specs import POSITIONS
 from tests.builders import numpy, padded, randomise, seed, tokens_spec
 from tests.conformance.model_cases import features_of, spec_of
 from tests.small_models import NAMES, small_hparams, takes

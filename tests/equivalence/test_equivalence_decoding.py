@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.backends.tensorflow.functions import TensorFlowFunction, copies_of
 from t2t.inference.evaluator import Evaluator
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from tests.builders import batch, numpy, padded, rows, tiny_transformer
 from tests.letters import letters, letters_alone, moods, translator_of
 from tests.models import check_steps_of_beams, stepwise

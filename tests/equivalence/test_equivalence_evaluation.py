@@ -22,7 +22,7 @@ from t2t.runs.config import RunConfig
 from t2t.runs.data import open_data
 from t2t.runs.evaluation import build_evaluator, decode_and_score, first_examples
 from t2t.runs.run_evaluator import RunEvaluator
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.training.weights import assign_model
 from tests.equivalence.identity import arrays_of, assert_same
 from tests.stores import failing_uploads, memory_store

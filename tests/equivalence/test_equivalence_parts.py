@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t import registry
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams

@@ -17,9 +17,9 @@ from t2t.cli import bleu, evalb
 from t2t.data.generation.generate import generate
 from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
-from t2t.features.treebank.linearisation import restored, words_of
-from t2t.features.treebank.reading import sample_of
-from t2t.features.treebank.trees import Malformed, parse_tree, read_trees, write_tree
+from t2t.features.treebank_linearisation import restored, words_of
+from t2t.features.treebank_reading import sample_of
+from t2t.features.treebank_trees import Malformed, parse_tree, read_trees, write_tree
 from t2t.files.lines import on_one_line
 from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file

@@ -13,9 +13,9 @@ import pytest
 
 from t2t.cli import datagen, vocab
 from t2t.data.manifest import read_manifest
-from t2t.features.treebank.linearisation import restored
-from t2t.features.treebank.reading import sample_of
-from t2t.features.treebank.trees import parse_tree, write_tree
+from t2t.features.treebank_linearisation import restored
+from t2t.features.treebank_reading import sample_of
+from t2t.features.treebank_trees import parse_tree, write_tree
 from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
 from tests.errors import refused

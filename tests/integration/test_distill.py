@@ -21,7 +21,7 @@ from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.translator import Translator
 from t2t.runs.distilling import distill_run
 from t2t.runs.loading import load
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from tests.errors import refused
 from tests.in_process import call, refuses
 from tests.integration.conftest import TINY

@@ -18,7 +18,7 @@ from PIL import Image
 
 import t2t
 from t2t.features.audio import read_audio, wav_file
-from t2t.features.treebank.trees import parse_tree
+from t2t.features.treebank_trees import parse_tree
 from tests.integration.test_workers import free_addresses
 from tests.raw_files import idx
 from tests.readme import INDEX, PHRASES, ROOT, block, blocks, shortened, succeed

@@ -113,7 +113,7 @@ DOOR_MUTATIONS = mutations(
      "if base.checkpoint.fingerprint == adapts.fingerprint:", "if base:",
      "test_adapters::test_adapters_of_another_base_are_refused"),
     ("norms of OpenNMT's decoders", "The norms before self-attention and before attention to inputs are exchanged.",
-     "t2t/formats/opennmt/files.py", '("layer_norm_1", "layer_norm_2", "feed_forward.layer_norm")',
+     "t2t/formats/opennmt.py", '("layer_norm_1", "layer_norm_2", "feed_forward.layer_norm")',
      '("layer_norm_2", "layer_norm_1", "feed_forward.layer_norm")',
      "test_formats_import_token_toolkits::test_the_network_is_the_same"),
     ("the scale of CTranslate2's embeddings", "Embeddings that CTranslate2 does not scale are scaled.",

@@ -20,7 +20,7 @@ from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.settings import SearchSettings
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder
 from tests.builders import batch, padded, randomise, rows, tiny_transformer, tokens_spec

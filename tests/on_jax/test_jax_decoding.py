@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import t2t
-from t2t.backends.choice import check_tensorflow
+from t2t.backends import check_tensorflow
 from t2t.backends.jax.backend import JaxBackend
 from t2t.search.settings import SearchSettings
 from tests.errors import refused

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder

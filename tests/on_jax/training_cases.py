@@ -7,13 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.adapters import Adapters
 from t2t.models.classics.neural_gpu import NeuralGpu
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import POSITIONS
+from t2t.specs import POSITIONS
 from t2t.specs.features import ProblemSpec
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep

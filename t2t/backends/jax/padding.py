@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t.data.columns import SEQUENCES
 from t2t.data.reading.batching import pad_to, padded_size
-from t2t.specs.constants import CANDIDATES, POSITIONS, TARGETS
+from t2t.specs import CANDIDATES, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 Features = Mapping[str, np.ndarray]

@@ -26,7 +26,7 @@ from t2t.backends.update import (
     noise_seed,
     updates_done,
 )
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 Tensors = dict[str, tf.Tensor]
 

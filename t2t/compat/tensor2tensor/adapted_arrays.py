@@ -21,7 +21,7 @@ from t2t.errors import UserError
 from t2t.features.image import decode_image
 from t2t.problems.array_inputs import Image2Class, Image2Text, Speech2Text
 from t2t.problems.base import GenerationContext, Problem, Sample
-from t2t.specs.constants import INPUTS, SPLITS, TARGETS
+from t2t.specs import INPUTS, SPLITS, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 

@@ -18,7 +18,7 @@ from t2t.features.feature import shown
 from t2t.features.text import Text
 from t2t.problems.base import GenerationContext, Problem, Sample
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text, TextProblem
-from t2t.specs.constants import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
+from t2t.specs import DATA_SEED, EOS_ID, INPUTS, SPLITS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 

@@ -29,7 +29,7 @@ _MODULES = {
     "data_generators.speech_recognition": ["image_and_speech"],
     "data_generators.text_encoder": ["text_encoder"],
     "data_generators.text_problems": ["text_problems"],
-    "data_generators.tokenizer": ["tokenizer"],
+    "data_generators.tokenizer": ["text_encoder"],
     "data_generators.translate": ["translate"],
     "data_generators.wmt": ["translate"],  # as in the first versions
     "layers.common_hparams": ["model_sets"],

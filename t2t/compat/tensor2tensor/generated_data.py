@@ -8,7 +8,7 @@ from t2t.runs.api import generate_data
 from t2t.runs.config import RunConfig
 from t2t.runs.data import OpenData, open_data
 from t2t.runs.names import get_problem
-from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.specs import DEFAULT_DATA_DIR
 
 
 def make_data(name: str, data_dir: str, tmp_dir: str) -> None:

@@ -1,5 +1,6 @@
 """Tensor2Tensor's vocabularies: thin views of those of `t2t.text`, which have the same ids and files."""
 
+import glob
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from t2t.errors import UserError
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder as OwnEncoder
 from t2t.text.subword import SubwordEncoder
+from t2t.text.subword_build import detokenize, tokenize
 from t2t.text.vocabulary_files import read_vocabulary
 from t2t.text.words import UNKNOWN, WordListEncoder
 
@@ -206,3 +208,30 @@ def to_unicode_ignore_errors(s: Any) -> str:
 
 
 native_to_unicode = unicode_to_native = to_unicode_utf8 = to_unicode
+
+
+# Of the module `tokenizer`
+
+
+def encode(text: str) -> list[str]:
+    """Returns the tokens of a text: runs of letters and digits, and what lies between them."""
+    return tokenize(text)
+
+
+def decode(tokens: Iterable[str]) -> str:
+    """Returns the text of tokens."""
+    return detokenize(tokens)
+
+
+def corpus_token_counts(text_filepattern: str, corpus_max_lines: int, split_on_newlines: bool = True) -> Counter[str]:
+    """Returns how often each token occurs in the files of a pattern, up to a number of lines; 0 for all."""
+    counts: Counter[str] = Counter()
+    read = 0
+    for path in sorted(glob.glob(text_filepattern)):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if corpus_max_lines and read >= corpus_max_lines:
+                    return counts
+                counts.update(tokenize(line.rstrip("\n")))
+                read += 1
+    return counts

@@ -41,7 +41,7 @@ from t2t.data.manifest import Manifest
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 log = logging.getLogger("t2t")
 

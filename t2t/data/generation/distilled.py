@@ -21,7 +21,7 @@ from t2t.data.reading.reader import SplitReader
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.files.trust import check_inside
-from t2t.specs.constants import TARGETS, TRAIN
+from t2t.specs import TARGETS, TRAIN
 
 log = logging.getLogger("t2t")
 

@@ -32,7 +32,7 @@ from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.filters import EMPTY, drop_reasons
 from t2t.problems.samples import SampleRecord, check_samples, samples_of
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 log = logging.getLogger("t2t")
 

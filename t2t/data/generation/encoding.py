@@ -22,7 +22,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.problems.filters import EMPTY, drop_reasons
 from t2t.problems.samples import SampleRecord, check_samples, chunk_samples
 from t2t.problems.vocabularies import text_names
-from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 CHUNK = 1000

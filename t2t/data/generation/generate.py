@@ -52,7 +52,7 @@ from t2t.files.progress import Progress
 from t2t.problems.base import Problem
 from t2t.problems.samples import CallEach, GenerationContext
 from t2t.problems.vocabularies import text_names
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 log = logging.getLogger("t2t")

@@ -29,7 +29,7 @@ from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.problems.base import Problem
 from t2t.problems.samples import empty_split
-from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 log = logging.getLogger("t2t")

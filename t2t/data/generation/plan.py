@@ -26,7 +26,7 @@ from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_error
 from t2t.files.trust import read_record, read_sealed, remembered, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.samples import GenerationContext
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.specs.features import ProblemSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 

@@ -31,7 +31,7 @@ from t2t.data.generation.worker_pool import WorkerPool
 from t2t.data.manifest import ColumnTotals, SplitPart
 from t2t.problems.base import Problem
 from t2t.problems.samples import SampleRecord, samples_of
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.data.reading.packing import PackedRows, pack_ids
 from t2t.data.reading.reader import SequenceLengths, SplitReader
-from t2t.specs.constants import POSITIONS
+from t2t.specs import POSITIONS
 
 Arrays = dict[str, np.ndarray]
 """Feature name to (B, L) int32 for tokens, (B,) int32 for labels, (B, height, width, channels) uint8 for images, ..."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 LADDER_STEP = 1.1
 """Default ratio of a width to the next smaller one."""

@@ -14,7 +14,7 @@ import numpy as np
 from t2t.data.reading.batching import Batch
 from t2t.data.reading.reader import SplitReader, checked_columns, is_audio
 from t2t.problems.preprocessors import Preprocessor
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 _CANDIDATES = 512
 """Most widths that are tried for one side."""

@@ -11,7 +11,7 @@ from t2t.data.reading.batching import Batch
 from t2t.data.reading.fixed_shapes import FixedShapes
 from t2t.data.reading.reader import SequenceLengths, SplitReader
 from t2t.errors import UserError
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.features import FeatureKind
 
 OPEN_ROWS = 64

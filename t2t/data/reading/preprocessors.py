@@ -27,7 +27,7 @@ from t2t.errors import UserError, did_you_mean
 from t2t.files.processor import available_cores
 from t2t.problems.preprocessors import Example, Preprocessor, TokenMasking
 from t2t.registry.overrides import PluginError, described, is_of_plugin
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
 

@@ -18,7 +18,7 @@ from t2t.data.npy_files import MappedFiles, NpyHeader
 from t2t.errors import UserError, did_you_mean, one_line
 from t2t.files.atomic import remedy_of
 from t2t.files.trust import check_inside
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 BLOCK = 1 << 20

@@ -17,7 +17,7 @@ from t2t.data.reading.reader import SequenceLengths, SplitReader, checked_column
 from t2t.data.reading.sampler import WindowedOrder
 from t2t.errors import UserError
 from t2t.problems.preprocessors import Preprocessor, TokenMasking
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.features import FeatureKind
 
 

@@ -21,7 +21,7 @@ from t2t.formats.importer import ForeignRun, ImportRequest, alignment_hparams
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer_bart import TransformerBartHParams
 from t2t.inference.ctranslate2.conversion import TokenLists, tokens_of
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 

@@ -24,7 +24,7 @@ from t2t.inference.ctranslate2.conversion import TokenLists, model_complaints, w
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.vocabulary_files import describe_encoders
 
 _PROBABILITIES = "log-probability of the run's output of each line, nats per token"

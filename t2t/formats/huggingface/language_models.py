@@ -30,7 +30,7 @@ from t2t.formats.importer import DEFAULT_PROBLEM, LANGUAGES, ForeignRun, ImportR
 from t2t.formats.tensors import Tensors
 from t2t.hparams.transformer_bart import transformer_m2m, transformer_mbart
 from t2t.problems.base import Problem
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.text.encoder import BEGIN, END, NONE, LanguageCodes
 from t2t.text.imported import PieceTableEncoder, pieces_of_model
 

@@ -45,7 +45,7 @@ from t2t.formats.tensors import Kind, Tensors, part_tensors, weights_of
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_variants import transformer_marian
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import PieceTableEncoder
 

@@ -39,7 +39,7 @@ from t2t.formats.tensors import Tensors, part_tensors, scaled, take_parts, weigh
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_variants import t5_small
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import PieceTableEncoder, pieces_of_model
 

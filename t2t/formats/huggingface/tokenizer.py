@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t.errors import UserError, first_few
 from t2t.formats.folder import ModelFolder
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import ESCAPE, SentencePieceEncoder, escape

@@ -46,7 +46,7 @@ from t2t.inference.translator import Translator
 from t2t.metrics.token import LABEL
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import DEV, EOS_ID, PAD_ID, TARGETS
+from t2t.specs import DEV, EOS_ID, PAD_ID, TARGETS
 
 TENSORS = "model.safetensors"
 _SCRIPT = Path(__file__).with_name("answers.py")

@@ -43,7 +43,7 @@ from t2t.formats.tensors import Tensors
 from t2t.formats.yaml import parse_settings, parse_vocabulary
 from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_variants import transformer_marian
-from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+from t2t.specs import INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import BpeEncoder, PieceTableEncoder, pieces_of_model
 from t2t.text.words import TokenEncoder

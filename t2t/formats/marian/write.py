@@ -30,7 +30,7 @@ from t2t.inference.rows import NOT_FINITE, Row
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import BpeEncoder, PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder

@@ -19,7 +19,7 @@ from t2t.problems.base import Problem, feature_of
 from t2t.search.automata import TreeAutomaton, first_states
 from t2t.search.constraints import BatchConstraints
 from t2t.search.result import NO_HYPOTHESIS
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.constraints import TreeConstraint, TreeLabels
 from t2t.specs.features import FeatureKind
 

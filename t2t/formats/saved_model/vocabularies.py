@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.specs import EOS_ID, PAD_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.imported import SENTINEL, TAG, PieceTableEncoder

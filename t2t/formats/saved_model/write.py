@@ -40,7 +40,7 @@ from t2t.formats.saved_model.served import (
 from t2t.inference.rows import Row, max_sequence_ids, padded, reads_ids
 from t2t.inference.translator import Translator
 from t2t.search.result import exists
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 from t2t.specs.features import FeatureKind
 
 

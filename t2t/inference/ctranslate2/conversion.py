@@ -17,7 +17,7 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.rows import NOT_FINITE, Row
 from t2t.layers.sinusoids import sinusoids
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
+from t2t.specs import EOS_ID, INPUTS, PAD_ID, TARGETS, UNK_ID
 from t2t.specs.features import FeatureKind
 from t2t.text.encoder import END, TextEncoder
 

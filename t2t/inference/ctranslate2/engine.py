@@ -23,7 +23,7 @@ from t2t.inference.engine import COMPUTE_TYPES, BatchHypotheses, DecodeRequest, 
 from t2t.inference.rows import Row
 from t2t.search.result import NO_HYPOTHESIS, PENALTIES, SearchResult
 from t2t.search.settings import BEAM, GREEDY, SAMPLE, SearchSettings
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 
 BATCH_ROWS = 64
 """Maximum rows that are searched together; chosen by measurements of 8 to 128 rows on two cores."""

@@ -30,7 +30,7 @@ from t2t.files.pharaoh import format_links
 from t2t.files.remote.mirror import publish
 from t2t.inference.hypothesis import Hypothesis
 from t2t.problems.base import Problem, feature_of
-from t2t.specs.constants import TARGETS
+from t2t.specs import TARGETS
 
 Renderer = Callable[[int, Sequence[Hypothesis], int], tuple[str, int]]
 """(line number, hypotheses, n_best) -> (the line without its end, how many outputs had characters replaced)."""

@@ -25,7 +25,7 @@ from t2t.layers.losses import (
 from t2t.layers.masks import padding_keep
 from t2t.registry import register_modality
 from t2t.registry.overrides import check_overrides
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 

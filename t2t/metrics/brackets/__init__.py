@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from t2t.features.treebank.trees import Malformed, ParseTree, Part, parse_tree, write_tree
+from t2t.features.treebank_trees import Malformed, ParseTree, Part, parse_tree, write_tree
 from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.brackets.compare import Totals, compare
 from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, get_parameters, read_parameters

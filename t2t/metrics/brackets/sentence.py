@@ -1,7 +1,7 @@
 """A bracketed line as EVALB reads it: its words with their tags, and its brackets as spans of words.
 
 EVALB reads a line character by character and continues after most faults. Its report depends on how it reads a broken
-line, so this reader does the same. For reading trees, see `t2t.features.treebank.trees`.
+line, so this reader does the same. For reading trees, see `t2t.features.treebank_trees`.
 """
 
 import dataclasses

@@ -69,7 +69,7 @@ from t2t.layers.loops import scan
 from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
 

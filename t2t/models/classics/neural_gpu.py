@@ -208,7 +208,7 @@ from t2t.layers.residual import CompositeLayer
 from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
 from t2t.models.base import DecodeContext, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 

@@ -142,7 +142,7 @@ from t2t.layers.norm import BatchNorm
 from t2t.layers.tensors import Features
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 

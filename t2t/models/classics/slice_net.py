@@ -197,7 +197,7 @@ from t2t.layers.separable_convolution import ConvModule, ConvStep, Separability,
 from t2t.layers.tensors import Features
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import ProblemSpec
 
 

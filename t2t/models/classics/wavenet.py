@@ -105,7 +105,7 @@ from t2t.layers.residual import CompositeLayer, build_all
 from t2t.layers.tensors import Features, Tensor, repeat_sentences
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs import INPUTS
 from t2t.specs.features import ProblemSpec
 
 

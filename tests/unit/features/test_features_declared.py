@@ -12,7 +12,7 @@ from t2t.data.manifest import load_encoders
 from t2t.data.reading.reader import SplitReader
 from t2t.features import Audio, Image, Label, Text, Tree, Vector
 from t2t.problems.base import Finished, Problem, Source, declared_spec, nominal_spec
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.specs.features import FeatureKind
 from tests.errors import refused
 

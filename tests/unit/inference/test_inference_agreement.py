@@ -11,7 +11,7 @@ from t2t.inference.engine import Engine
 from t2t.inference.fallback import EXTRA_LENGTH, Demand, FallbackEngine, Judge, compare_answers
 from t2t.inference.translator import Translator
 from t2t.runs.engines import DEMANDS
-from t2t.specs.constants import UNK_ID
+from t2t.specs import UNK_ID
 from tests.builders import rows
 from tests.letters import TEXTS, WORDS, fast_of, letters, sharing, translator_of
 

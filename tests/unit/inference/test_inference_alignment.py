@@ -22,7 +22,7 @@ from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
 from t2t.models.ensemble import Ensemble
 from t2t.registry import MODELS
-from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.specs import EOS_ID, UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.imported import PieceTableEncoder, pieces_of_model
 from t2t.text.sentencepiece import SentencePieceEncoder

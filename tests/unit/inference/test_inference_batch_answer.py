@@ -19,7 +19,7 @@ from t2t.layers.losses import BLOCK, score_logits, token_weights
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.problems.text_problems import Text2Text
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder
 from tests.builders import numpy, randomise, tiny_hparams

@@ -25,7 +25,7 @@ from t2t.registry import MODELS
 from t2t.search.constraints import forbid_padding
 from t2t.search.settings import SearchSettings
 from t2t.search.step import NextToken
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from tests.builders import padded, randomise, rows, tokens_spec
 from tests.errors import refused
 from tests.letters import TEXTS, letters, letters_alone, moods, sharing, translator_of

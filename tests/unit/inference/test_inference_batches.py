@@ -15,7 +15,7 @@ from t2t.inference.batch_search import SearchBatch, SearchRows
 from t2t.inference.growing_search import BatchQueue, min_active_size, select_active
 from t2t.inference.parallel import CPU_QUEUE, GPU_QUEUE, Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, row_sizes
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind
 from tests.builders import tiny_transformer
 from tests.waiting import LIMIT_S, join_all, start_thread

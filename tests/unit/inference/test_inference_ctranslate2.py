@@ -24,7 +24,7 @@ from t2t.inference.ctranslate2.engine import CTranslate2Engine, _use_avx512
 from t2t.inference.fallback import FallbackEngine
 from t2t.inference.translator import Translator
 from t2t.search.result import gnmt, power
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from tests.builders import numpy, tiny_transformer, weights_of
 from tests.errors import refused
 from tests.letters import TEXTS, fast_of, letters, sharing, translator_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from t2t.features.tree import tree_labels
-from t2t.features.treebank.trees import parse_tree
+from t2t.features.treebank_trees import parse_tree
 from t2t.inference.files.decoding import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.shards import Shard
@@ -17,7 +17,7 @@ from t2t.inference.search_steps import FINISHED, beam_tree
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.constraints import BatchConstraints
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints import (
     ANYTHING,
     OutputConstraint,

@@ -25,7 +25,7 @@ from t2t.inference.search_steps import partial_outputs
 from t2t.inference.translator import Translator
 from t2t.problems.parsing import ParsingTrees
 from t2t.search.automata import MOST_CELLS, FiniteAutomaton
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.specs.constraints import ANYTHING, answers_constraint
 from t2t.text.byte import ByteEncoder
 from t2t.text.words import TokenEncoder

@@ -20,7 +20,7 @@ from t2t.inference.shortlist import (
     read_shortlist,
     write_shortlist,
 )
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.vocabulary_files import describe_encoders
 from t2t.text.words import TokenEncoder

@@ -20,7 +20,7 @@ from t2t.inference.rows import cut_rows
 from t2t.inference.search_steps import partial_outputs
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder
 from tests.errors import refused

@@ -18,7 +18,7 @@ from t2t.layers.positions import (
     rotate,
     word_starts_of,
 )
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.words import TokenEncoder
 from tests.builders import numpy, tiny_transformer, tokens_spec

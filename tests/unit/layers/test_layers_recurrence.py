@@ -13,8 +13,8 @@ from keras import ops
 
 from t2t.layers.loops import fold, scan
 from t2t.layers.mode import custom_gradient, in_mode
-from t2t.layers.ssru import BLOCK, Ssru, linear_recurrence
 from t2t.models.classics.neural_gpu import DiagonalConvGru, unrolled
+from t2t.models.transformer import SSRU_BLOCK, Ssru, linear_recurrence
 from tests.builders import numpy, randomise
 
 # === Loops, with and without lists of tensors ===
@@ -103,14 +103,14 @@ def gradients(factor, added, weights, **settings):
     return call(*(tf.constant(x, tf.float32) for x in (factor, added, weights)))
 
 
-@pytest.mark.parametrize("length", [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 3])
+@pytest.mark.parametrize("length", [1, SSRU_BLOCK - 1, SSRU_BLOCK, SSRU_BLOCK + 1, 5 * SSRU_BLOCK + 3])
 def test_states_of_blocks_are_those_of_a_loop_over_positions(length):
     factor, added = drawn(length)
     found = linear_recurrence(*(tf.constant(x, tf.float32) for x in (factor, added)))
     np.testing.assert_allclose(numpy(found), loop(factor, added), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("length", "compiled"), [(1, False), (2 * BLOCK + 1, False), (2 * BLOCK + 1, True)])
+@pytest.mark.parametrize(("length", "compiled"), [(1, False), (2 * SSRU_BLOCK + 1, False), (2 * SSRU_BLOCK + 1, True)])
 def test_gradients_are_the_slopes_of_the_loop(length, compiled):
     """Along a direction of each input, by central differences; XLA compiles them, too."""
     given, weights = drawn(length), np.random.default_rng(9).normal(size=(ROWS, length, D))

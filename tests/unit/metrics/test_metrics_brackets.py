@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t2t import metrics
-from t2t.features.treebank.trees import Part, parse_tree
+from t2t.features.treebank_trees import Part, parse_tree
 from t2t.metrics.brackets import (
     COLLINS,
     NEW,

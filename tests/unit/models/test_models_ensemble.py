@@ -19,7 +19,7 @@ from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.runs.loading import adapt_model
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs import EOS_ID, INPUTS, TARGETS
 from tests.builders import numpy, padded, randomise, tiny_hparams
 from tests.errors import refused
 from tests.letters import TEXTS, WORDS, letters, moods, translator_of

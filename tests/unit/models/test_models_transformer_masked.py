@@ -17,7 +17,7 @@ from t2t.layers.mode import Costed, Costs, in_mode
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_cmlm import TokenMasks, TransformerCmlm
 from t2t.models.transformer_encoder import TransformerEncoder, TransformerMlm
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
 from tests.errors import refused

@@ -17,7 +17,7 @@ from t2t.problems.base import Source
 from t2t.problems.translation import TranslateEndeNumbers
 from t2t.registry import PROBLEMS
 from t2t.runs.names import get_problem
-from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs import DEV, TEST, TRAIN
 from tests.errors import refused
 
 BASES = {"binary40": 2, "decimal40": 10}

@@ -18,7 +18,7 @@ from t2t.registry import PROBLEMS
 from t2t.runs.config import RunConfig
 from t2t.runs.data import learn_shared_vocabulary, open_data
 from t2t.runs.names import get_problem
-from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.specs import EOS_ID, UNK_ID
 from t2t.text.encoder import LanguageCodes
 from t2t.text.imported import PieceTableEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 
 from t2t.features.tree import tree_labels
-from t2t.features.treebank.reading import MALFORMED
+from t2t.features.treebank_reading import MALFORMED
 from t2t.problems.base import Finished
 from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
 from t2t.runs.names import get_problem

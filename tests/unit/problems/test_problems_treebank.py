@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t2t.features.treebank.linearisation import is_mark, linearised, restored, tag_of_mark, word_indices, words_of
-from t2t.features.treebank.trees import (
+from t2t.features.treebank_linearisation import is_mark, linearised, restored, tag_of_mark, word_indices, words_of
+from t2t.features.treebank_trees import (
     Malformed,
     ParseTree,
     Part,

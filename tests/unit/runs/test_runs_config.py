@@ -25,7 +25,7 @@ from t2t.runs.resolving import (
     fill_from_start,
     fill_remembered,
 )
-from t2t.specs.constants import DEV
+from t2t.specs import DEV
 from t2t.specs.features import ProblemSpec
 from tests.errors import refused
 from tests.sealed_files import edited

@@ -18,7 +18,7 @@ from t2t.models.transformer import Transformer
 from t2t.runs.config import RunConfig
 from t2t.runs.decisions import MULTIPLE, SHAPES, compilation_line, decide, recorded_hparams
 from t2t.runs.experiment import Experiment
-from t2t.specs.constants import TRAIN
+from t2t.specs import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.errors import refused
 

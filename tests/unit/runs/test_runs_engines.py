@@ -13,7 +13,7 @@ from t2t.checkpoints.run_record import RunRecord
 from t2t.files.processor import sees_accelerator
 from t2t.inference.engine import EngineChoice
 from t2t.runs.engines import conversion_of, engine_of, questions, settled, speed_advice
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from tests.errors import refused
 from tests.letters import TEXTS, letters, sharing, translator_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from keras import ops
 from search_tables import assert_ranked, node_log_probs, node_search, node_table
 
-from t2t.features.treebank.linearisation import restored
+from t2t.features.treebank_linearisation import restored
 from t2t.search.automata import TreeAutomaton, first_states
 from t2t.specs.constraints import MAX_DEPTH, TreeConstraint, TreeLabels
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from t2t.serving.engine import RequestLimits, ServingEngine
 from t2t.serving.models import BatchLimits, ServedModel
 from t2t.serving.routes import build_app
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.text.byte import ByteEncoder
 from tests.builders import numpy
 from tests.letters import Letters, enlarge, letters, letters_alone, translator_of

@@ -14,7 +14,7 @@ from t2t.serving.connections import LimitedProtocol, open_socket
 from t2t.serving.engine import ServingEngine
 from t2t.serving.models import PartialAnswer, ServedModel
 from t2t.serving.routes import build_app
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from tests.letters import TEXTS
 from tests.unit.problems.test_problems_languages import encoder_of
 from tests.unit.serving.conftest import events_of, serving, various

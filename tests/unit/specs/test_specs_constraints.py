@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.constraints import ANYTHING, DEAD, TreeConstraint, TreeLabels, answers_constraint, phrase_constraint
 
 IDS = (2, 3, 4)

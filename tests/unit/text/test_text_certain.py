@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs import EOS_ID, PAD_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t2t.specs.constants import UNK_ID
+from t2t.specs import UNK_ID
 from t2t.specs.constraints import DEAD
 from t2t.text.byte import ByteEncoder
-from t2t.text.regular_expressions.automaton import byte_ranges, regex_constraint
+from t2t.text.regular_expressions import byte_ranges, regex_constraint
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.words import TokenEncoder

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import LanguageCodes, TextEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder

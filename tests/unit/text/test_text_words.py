@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from t2t.features.treebank.linearisation import words_of
+from t2t.features.treebank_linearisation import words_of
 from t2t.registry import VOCABULARIES
-from t2t.specs.constants import UNK_ID
+from t2t.specs import UNK_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import learned_classes, shared_ids
 from t2t.text.label import LabelEncoder, listed, warn_of_same_looks

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.backends.choice import backend
+from t2t.backends import backend
 from t2t.hparams.base import HParams
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.backends import backend
 from t2t.backends.base import ComputeCost
-from t2t.backends.choice import backend
 from t2t.backends.tensorflow.devices import build_strategy
 from t2t.backends.tensorflow.functions import ReplicaFunction
 from t2t.backends.update import GROWTH_INTERVAL, INITIAL_SCALE, LossScale, dropout_seed

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from t2t.features.treebank.trees import parse_tree
+from t2t.features.treebank_trees import parse_tree
 from t2t.files.lines import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
@@ -19,7 +19,7 @@ from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.problems.parsing import ParsingTrees
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.features import FeatureKind
 from t2t.studio.figures import figure_of, tree_json, write_attention_page
 from t2t.studio.page import figures_page, hash_source

@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 
-from t2t.features.treebank.trees import ParseTree, Part, inner_phrases, write_tree
+from t2t.features.treebank_trees import ParseTree, Part, inner_phrases, write_tree
 from t2t.text.words import split_words
 
 OUTER = "TOP"

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.specs.constants import EOS_ID
+from t2t.specs import EOS_ID
 from t2t.specs.constraints import DEAD, FiniteConstraint
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.regular_expressions.syntax import Characters, Choice, Node, Range, Repeat, Sequence, parse
+from t2t.text.expression_syntax import Characters, Choice, Node, Range, Repeat, Sequence, parse
 from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder
 from t2t.text.words import WordEncoder
 

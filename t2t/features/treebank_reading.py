@@ -6,9 +6,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from t2t.errors import UserError
-from t2t.features.treebank.linearisation import is_end, linearised, restored, words_of
-from t2t.features.treebank.trees import Malformed, ParseTree, cleaned, parse_tree, read_tree_file
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.features.treebank_linearisation import is_end, linearised, restored, words_of
+from t2t.features.treebank_trees import Malformed, ParseTree, cleaned, parse_tree, read_tree_file
+from t2t.specs import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
 

@@ -1,1 +1,0 @@
-"""Imports models of OpenNMT-py and of Eole, its successor."""
