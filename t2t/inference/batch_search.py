@@ -17,6 +17,7 @@ from keras import ops
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched
 from t2t.inference.shortlist import Shortlist
+from t2t.layers.mode import in_mode
 from t2t.models.base import SequenceModel
 from t2t.search.constraints import BatchConstraints, forbid_padding
 from t2t.search.coverage import covering, reorder_covered, start_coverage
@@ -130,8 +131,12 @@ def concat_batches(batches: list[SearchBatch]) -> SearchBatch:
 def _concat_padded(*parts: Any) -> Any:
     """Concatenates along the first axis; shorter other axes are zero-padded."""
     widest = np.max([part.shape for part in parts], axis=0)[1:]
-    pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
-    return ops.concatenate([ops.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)
+
+    def widened(part: Any) -> Any:
+        missing = widest - part.shape[1:]
+        return ops.pad(part, [(0, 0), *((0, size) for size in missing)]) if any(missing) else part
+
+    return ops.concatenate([widened(part) for part in parts], axis=0)
 
 
 class BatchSearch(ABC):
@@ -293,7 +298,8 @@ class BatchSearch(ABC):
         if self._settings.counts_coverage:
             step = covering(step, self._settings.coverage)
         search = self._search_of(state)
-        progress = search.advance(step, state.progress, room, min_active)
+        with in_mode(rows_per_sentence=self._settings.rows_per_sentence):
+            progress = search.advance(step, state.progress, room, min_active)
         return state._replace(progress=progress), search.active_sentences(progress)
 
     @property

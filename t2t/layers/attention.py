@@ -71,8 +71,7 @@ class HeadProjection(keras.layers.Layer):
         count, size = self.heads[name]
         if count == 1:  # converters to ONNX mishandle the transposition of an axis of size 1
             return ops.reshape(y, (lengths[0], 1, lengths[1], size))
-        y = ops.reshape(y, (*lengths, count, size))
-        return ops.transpose(y, (0, 2, 1, 3))  # (B, T, H, K) -> (B, H, T, K)
+        return current_mode().kernels.exchange(ops.reshape(y, (*lengths, count, size)))
 
 
 BLOCKWISE_FROM = 2048**2
@@ -275,12 +274,12 @@ class MultiHeadAttention(CachingLayer):
         added_BHTS = functools.reduce(operator.add, added) if added else None
         weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added_BHTS), seed=seed)
         weights = ops.cast(weights, memory.values.dtype)
-        found = _by_head(ops.matmul, weights, memory.values)
+        found = _by_head(current_mode().kernels.product, weights, memory.values)
         return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):
         rows, _, queries, _ = ops.shape(found_BHTU)
-        found = found_BHTU if self.num_heads == 1 else ops.transpose(found_BHTU, (0, 2, 1, 3))
+        found = found_BHTU if self.num_heads == 1 else current_mode().kernels.exchange(found_BHTU)
         found = ops.reshape(found, (-1, self.value_channels))
         # Sizes that are known need no operations.
         shape = (-1, queries) if isinstance(queries, int) else (rows, queries)

@@ -19,7 +19,7 @@ import keras
 from keras import ops
 
 from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
-from t2t.layers.mode import entry_name, name_of_pass
+from t2t.layers.mode import current_mode, entry_name, name_of_pass
 from t2t.layers.tensors import Size, Tensor, gather_beams, reorder_rows
 
 FusedWeights = tuple[Tensor, ...]
@@ -181,10 +181,9 @@ class StepCache:
 
     def by_sentence(self, x_ND, sentences) -> Tensor:
         """Reshapes (N, D) to (B, Q, D), the Q rows of each sentence, so that the source need not be copied."""
-        # Where beams compete, a group is a sentence, and its static K saves operations.
-        if self._keys_values and self._ancestors.shape[1] > 1:
-            return self.by_group(x_ND)
-        return ops.reshape(x_ND, (sentences, -1, x_ND.shape[-1]))
+        rows = current_mode().rows_per_sentence  # a known size saves operations
+        shape = (sentences, -1) if rows is None else (-1, rows)
+        return ops.reshape(x_ND, (*shape, x_ND.shape[-1]))
 
 
 def _own_position_set(cache: Cache, position: Tensor) -> Tensor:

@@ -157,22 +157,18 @@ def float32_product(x_TK, y_SK):
     them.
     """
     if x_TK.dtype == "float32":
-        return ops.matmul(x_TK, _transposed(y_SK))
+        return current_mode().kernels.product(x_TK, y_SK, transposed=True)
 
     @custom_gradient
     def product(x_TK, y_SK):
         def gradient(up_TS):
             up_TS = ops.cast(up_TS, x_TK.dtype)
-            return ops.matmul(up_TS, y_SK), ops.matmul(_transposed(up_TS), x_TK)
+            return ops.matmul(up_TS, y_SK), ops.matmul(ops.swapaxes(up_TS, -1, -2), x_TK)
 
-        return ops.matmul(ops.cast(x_TK, "float32"), _transposed(ops.cast(y_SK, "float32"))), gradient
+        product = current_mode().kernels.product
+        return product(ops.cast(x_TK, "float32"), ops.cast(y_SK, "float32"), transposed=True), gradient
 
     return product(x_TK, y_SK)
-
-
-def _transposed(x):
-    """Returns x with its last two axes exchanged."""
-    return ops.swapaxes(x, -1, -2)
 
 
 def looks_at_source(path: str) -> bool:
@@ -189,7 +185,8 @@ def probabilities(scores, keep, layer: str):
         layer: path of the layer.
     """
     scores = ops.cast(scores, "float32")
-    weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
-    if (record := current_mode().record) is not None:
+    mode = current_mode()
+    weights = mode.kernels.softmax(scores if keep is None else scores + score_bias(keep))
+    if (record := mode.record) is not None:
         record.setdefault(entry_name(layer), []).append(weights if len(weights.shape) == 4 else weights[:, None])
     return weights

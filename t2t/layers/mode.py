@@ -8,7 +8,7 @@ for each. Programs may be built without hand-written gradients, and for converte
 operations than TensorFlow. Costs that layers add to the loss, e.g. for unevenly used experts, are gathered while a body
 runs.
 
-Legend: B batch, T length.
+Legend: B batch, T length, S keys, H heads, C channels, U columns.
 """
 
 import contextlib
@@ -40,6 +40,22 @@ class Costs:
     """Added to the summed loss; each is a sum over rows, in which padding does not count."""
 
 
+class Kernels:
+    """Operations of attention, in place of which a backend may have faster ones, without gradients."""
+
+    def product(self, x_TC, y, transposed: bool = False) -> Tensor:
+        """Returns x y of (..., T, C) and (..., C, U); or x y^T, where y is (..., U, C)."""
+        return ops.matmul(x_TC, ops.swapaxes(y, -1, -2) if transposed else y)
+
+    def softmax(self, scores_TS) -> Tensor:
+        """Returns the softmax over the last axis of (..., T, S)."""
+        return ops.softmax(scores_TS, axis=-1)
+
+    def exchange(self, x_BTHC) -> Tensor:
+        """Returns positions and heads exchanged: (B, H, T, C) of (B, T, H, C), or the reverse."""
+        return ops.transpose(x_BTHC, (0, 2, 1, 3))
+
+
 @dataclasses.dataclass(frozen=True)
 class Mode:
     """How layers run; the default is training or evaluating eagerly, without recording anything."""
@@ -62,6 +78,10 @@ class Mode:
     """
     blockwise_attention: bool = True
     """Whether attention may be blockwise; not in programs whose operations are counted."""
+    kernels: Kernels = dataclasses.field(default_factory=Kernels)
+    """How attention multiplies, normalizes and transposes."""
+    rows_per_sentence: int | None = None
+    """Hypotheses of each sentence in the steps of a search; None = not known when the program is built."""
     counted_loops: bool = False
     """Whether loops run their maximum number of iterations, which JAX needs for gradients."""
     layer_loops: bool = False

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t.backends.base import Batch, CompiledFunction, ComputeCost
 from t2t.errors import UserError
-from t2t.layers.mode import in_mode
+from t2t.layers.mode import Kernels, current_mode, in_mode
 from t2t.models.adapted import AdaptedModel
 from t2t.models.base import SequenceModel
 
@@ -79,9 +79,38 @@ def _as_tensor(value: Any) -> Any:
     return value if tf.is_tensor(value) else tf.constant(value)
 
 
+class _StepKernels(Kernels):
+    """Operations on one or a few positions, as in a decoding step, for CPUs: those of Eigen instead of oneDNN.
+
+    oneDNN makes a program for each shape, and there is one more key at each step.
+    """
+
+    def product(self, x_TC, y, transposed: bool = False):
+        """See the base class."""
+        if x_TC.shape[-2] != 1:
+            return super().product(x_TC, y, transposed)
+        # TensorFlow replaces versions 1 and 2 of this operation by oneDNN's, but not this one.
+        return tf.raw_ops.BatchMatMulV3(x=x_TC, y=y, Tout=x_TC.dtype, adj_y=transposed)
+
+    def softmax(self, scores_TS):
+        """See the base class."""
+        if scores_TS.shape[-2] != 1:
+            return super().softmax(scores_TS)
+        powers_TS = tf.exp(scores_TS - tf.reduce_max(scores_TS, axis=-1, keepdims=True))
+        return powers_TS / tf.reduce_sum(powers_TS, axis=-1, keepdims=True)
+
+    def exchange(self, x_BTHC):
+        """See the base class."""
+        if x_BTHC.dtype != tf.float32 or None in x_BTHC.shape[1:3]:
+            return super().exchange(x_BTHC)
+        return tf.bitcast(super().exchange(tf.bitcast(x_BTHC, tf.int32)), tf.float32)  # oneDNN moves only floats
+
+
 def _traced(function: Callable, signature: Sequence[Any]) -> Any:
     """Traces a function of tensors into a graph of its own, which has no gradients."""
-    with in_mode(gradients=False), tf.init_scope():
+    mode = current_mode()
+    on_cpu = not mode.for_converters and not tf.config.list_physical_devices("GPU")
+    with in_mode(gradients=False, kernels=_StepKernels() if on_cpu else mode.kernels), tf.init_scope():
         return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
