@@ -50,6 +50,12 @@ def drawn(name, split):
     return draw(get_problem(name), split, Path("no files"))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_problem_does_is_in_few_classes(name):
+    above = type(get_problem(name)).__mro__[1:]
+    assert len([cls for cls in above if cls.__module__.startswith("t2t.")]) <= 4
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Returns a problem with a vocabulary learnt from its first samples; each is prepared once."""
