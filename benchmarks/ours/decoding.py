@@ -8,7 +8,7 @@ from benchmarks.harness.decoding_child import time_decoding
 from t2t.inference.engine import TENSORFLOW
 from t2t.inference.translator import Translator
 from t2t.runs.loading import load
-from t2t.runs.startup import prepare_framework
+from t2t.runs.startup import prepare_framework, start_command
 from t2t.specs import EOS_ID
 
 
@@ -18,6 +18,7 @@ def main():
     engine = job.get("engine", TENSORFLOW)
     if engine == TENSORFLOW:  # other engines start without TensorFlow, as in t2t-decoder
         os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the process may use only its own cores anyway
+        start_command()
         prepare_framework()
         from t2t.inference.parallel import use_single_core_ops
 

@@ -5,10 +5,15 @@ import shutil
 import time
 from collections.abc import Callable
 
-import keras
+from t2t.runs.startup import prepare_framework, start_command
 
-from benchmarks.harness.child import Clock, peak_memory_mb, read_job, versions, write_result
-from benchmarks.ours.runs import build_run
+start_command()
+prepare_framework()
+
+import keras  # noqa: E402
+
+from benchmarks.harness.child import Clock, peak_memory_mb, read_job, versions, write_result  # noqa: E402
+from benchmarks.ours.runs import build_run  # noqa: E402
 
 
 class Timed(keras.callbacks.Callback):

@@ -46,7 +46,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import meant_by
 from t2t.registry.overrides import PluginError
 from t2t.registry.plugins import plugin_error, use_no_usr_dir, with_usr_dir
-from t2t.runs.startup import leave_out, load_plugins_quietly
+from t2t.runs.startup import load_plugins_quietly, start_command
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -68,7 +68,7 @@ def command(
         @functools.wraps(body)
         def main(argv: list[str] | None = None) -> int:
             argv = list(sys.argv if argv is None else argv)
-            leave_out("matplotlib")  # Keras would import it, a second, to draw what no command shows
+            start_command()
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(errors="backslashreplace")  # no crash on characters that stdout cannot encode
 

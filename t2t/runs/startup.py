@@ -1,6 +1,7 @@
 """Imports Keras and its backend without the lines that their libraries print at startup."""
 
 import contextlib
+import gc
 import glob
 import importlib.util
 import json
@@ -27,11 +28,19 @@ _REDIRECTING = threading.RLock()
 
 _unneeded: set[str] = set()
 """Packages that Keras imports if they are there, and that it is to do without."""
+_freezes = False
+"""Whether the garbage collector leaves imports alone."""
 
 
-def leave_out(package: str) -> None:
-    """Lets Keras start as if an optional package were not installed; whoever needs it later imports it as usual."""
-    _unneeded.add(package)
+def start_command() -> None:
+    """Lets Keras start as a command needs it.
+
+    It does without matplotlib, a second, to draw what no command shows; who needs that imports it as usual. The garbage
+    collector leaves alone what Keras imports, which stays until the process ends.
+    """
+    global _freezes
+    _freezes = True
+    _unneeded.add("matplotlib")
 
 
 def prepare_framework() -> None:
@@ -43,13 +52,18 @@ def prepare_framework() -> None:
     if "keras" in sys.modules:
         return
     check_keras_backend()
-    refusing = _Refusing(_unneeded)
+    refusing, collects = _Refusing(_unneeded), gc.isenabled()
     sys.meta_path.insert(0, refusing)
+    gc.disable()  # otherwise a fifth of the time, as all that is there is looked through again and again
     try:
         with quietly():
             import keras  # noqa: F401
+        if _freezes:
+            gc.freeze()
     finally:
         sys.meta_path.remove(refusing)
+        if collects:
+            gc.enable()
 
 
 class _Refusing:

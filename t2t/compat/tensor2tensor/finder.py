@@ -53,7 +53,7 @@ def install() -> None:
     """Makes `tensor2tensor` importable in this process; an installed one comes first."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, _Finder())  # the path of a package here would find its files under their names, too
+    sys.meta_path.append(_Finder())
     usr_package.add_stand_in(_stand_in)
 
 
