@@ -56,6 +56,15 @@ def test_other_faults_are_survived(tmp_path):
     assert len(names) > 10
 
 
+def test_a_checkpoint_of_a_signal_near_the_end_is_kept_in_the_place_of_another():
+    def made(*updates, weights="same"):
+        return {f"run/checkpoints/step-{update:08d}/model.safetensors": weights for update in updates}
+
+    assert differences(made(3, 12, 15), made(3, 13, 15)) == differences(made(3, 12, 15), made(3, 12, 14, 15)) == ""
+    for found in (made(3, 7, 12, 15), made(3, 15), made(12, 13, 15), made(3, 13, 15, weights="other")):
+        assert differences(made(3, 12, 15), found)
+
+
 def test_rows_say_what_was_survived(tmp_path):
     row = Row("training, SIGKILL")
     row.add("", 2.0)
