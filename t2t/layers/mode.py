@@ -41,7 +41,7 @@ class Costs:
 
 
 class Kernels:
-    """Operations of attention, in place of which a backend may have faster ones, without gradients."""
+    """Operations of attention. A backend may replace them by faster ones where no gradients are wanted."""
 
     def product(self, x_TC, y, transposed: bool = False) -> Tensor:
         """Returns x y of (..., T, C) and (..., C, U); or x y^T, where y is (..., U, C)."""

@@ -65,7 +65,7 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.partition(".")[0] != THEIRS or PathFinder.find_spec(THEIRS) is not None:
             return None
-        return spec_from_loader(fullname, _Loader(), is_package=True)  # any module of theirs may be imported from it
+        return spec_from_loader(fullname, _Loader(), is_package=True)  # Python imports submodules only from packages
 
 
 class _Loader(Loader):
