@@ -53,20 +53,21 @@ def min_active_size(size: int) -> int:
     return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
 
 
-def select_active(active: np.ndarray, min_active: int) -> np.ndarray:
+def select_active(active_B, min_active):
     """Returns which sentences stay in the batch, (B,) bool: all, the unfinished and a few finished, or none.
 
     Args:
-        active: (B,) bool.
-        min_active: the batch shrinks once at most this many sentences are unfinished, see `min_active_size`.
+        active_B: (B,) bool.
+        min_active: () int32, the batch shrinks once at most this many sentences are unfinished, see `min_active_size`.
     """
-    count = int(active.sum())
-    if count > min_active or count == 0:
-        return np.full(len(active), count > 0)
-    size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
-    kept = active.copy()
-    kept[np.flatnonzero(~active)[: size - count]] = True
-    return kept
+    is_active_B = ops.cast(active_B, "int32")
+    count = ops.sum(is_active_B)
+    size = -(-count // SIZE_STEP) * SIZE_STEP
+    for small in reversed(SMALL_SIZES):
+        size = ops.where(count <= small, small, size)
+    filling_B = ops.cumsum(1 - is_active_B) <= size - count
+    stays_B = ops.logical_and(ops.logical_or(active_B, filling_B), count > 0)
+    return ops.logical_or(stays_B, count > min_active)
 
 
 TOKENS_PER_CALL = 16
@@ -77,15 +78,15 @@ _ALPHA = KerasTensor([], "float32")
 _SAMPLING = SamplingNumbers(*(KerasTensor([None], one.dtype.name) for one in sampling_numbers([SearchSettings()])))
 
 
-class _Programs(NamedTuple):
-    """Compiled functions of states of one structure."""
+class Advanced(NamedTuple):
+    """A batch after some more tokens."""
 
-    advance: CompiledFunction
-    """Searches up to a number of tokens, see `BatchSearch._search_until`."""
-    keep: CompiledFunction
-    """Selects sentences."""
-    result: CompiledFunction
-    """Returns the hypotheses."""
+    state: SearchState
+    """Of the sentences that stay; of all if none does."""
+    stays: Any
+    """(B,) bool: which sentences stay."""
+    result: SearchResult
+    """Of all B sentences; those that stay may be unfinished."""
 
 
 class GrowingSearch(BatchSearch):
@@ -103,7 +104,7 @@ class GrowingSearch(BatchSearch):
         self._start = backend().compile(self._growing_state, sources, model)
         self._step_weights = backend().compile(model.step_weights, (), model) if shortlist is None else None
         self._batch = keras.tree.map_structure(unknown_sizes, self._start.outputs)
-        self._programs: dict[tuple[bool, type], _Programs] = {}
+        self._programs: dict[tuple[bool, type], CompiledFunction] = {}
         self._tracing = threading.Lock()
 
     def search(
@@ -134,24 +135,18 @@ class GrowingSearch(BatchSearch):
         `step_weights` returned.
         """
         indices, tokens, state = batch
-        programs = self._programs_of(state)
+        program = self._program_of(state)
         tokens += TOKENS_PER_CALL
         found = []
         while True:
-            min_active = min_active_size(len(indices))
-            state, active = programs.advance(state, np.int32(tokens), np.int32(min_active), weights)
-            kept = np.asarray(active)
-            reached_tokens = kept.sum() > min_active
-            if not reached_tokens:
-                kept = select_active(kept, min_active)
-            if not kept.all():
-                result = SearchResult(*(field[~kept] for field in self.result(state)))
-                found.append((indices[~kept], result))
-                indices = indices[kept]
+            state, stays, result = program(state, np.int32(tokens), np.int32(min_active_size(len(indices))), weights)
+            leaves_B = ~np.asarray(stays)
+            if leaves_B.any():
+                found.append((indices[leaves_B], SearchResult(*(np.asarray(field)[leaves_B] for field in result))))
+                indices = indices[~leaves_B]
                 if not len(indices):
                     return found, None
-                state = programs.keep(state, np.flatnonzero(kept).astype(np.int32))
-            if reached_tokens:
+            if int(state.progress.step) == tokens:
                 return found, SearchBatch(indices, tokens, state)
 
     def steps(self, ids: Sequence[int] | np.ndarray, asked: SearchRows, log_prob: float = 0.0) -> Iterator[SearchState]:
@@ -161,14 +156,14 @@ class GrowingSearch(BatchSearch):
             state = self._begin_at(state, log_prob)
         state, weights = self._begun(state, asked), self.step_weights()
         for room in itertools.count(1):
-            state, active = self._programs_of(state).advance(state, np.int32(room), np.int32(0), weights)
+            state, stays, _ = self._program_of(state)(state, np.int32(room), np.int32(0), weights)
             yield state
-            if not np.asarray(active).any():
+            if not np.asarray(stays).any():
                 return
 
     def result(self, state: SearchState) -> SearchResult:
         """See the base class."""
-        return SearchResult(*map(np.asarray, self._programs_of(state).result(state)))
+        return SearchResult(*map(np.asarray, self._search_of(state).result(state.progress)))
 
     def _begun(self, state: SearchState, asked: SearchRows) -> SearchState:
         """Returns an initial state of outputs with the prefixes and constraints that are asked of them."""
@@ -178,22 +173,16 @@ class GrowingSearch(BatchSearch):
             state = self._begin_with(state, prefix_BP, lengths_B, lengths_B - self._code_length)
         return state if asked.constraints is None else self.constrain(state, asked.constraints)
 
-    def _programs_of(self, state: SearchState) -> _Programs:
-        """Returns the compiled functions for states like this: with or without prefixes, of its kind of automaton."""
+    def _program_of(self, state: SearchState) -> CompiledFunction:
+        """Returns `_advance` compiled for states like this: with or without prefixes, of its kind of automaton."""
         kind = prefix_of(state) is not None, type(state.automaton)
         if kind not in self._programs:  # what exists does not wait for another kind that is being compiled
             with self._tracing:
                 if kind not in self._programs:
-                    self._programs[kind] = self._build_programs(signature_like(state, self._batch))
+                    weights = () if self._step_weights is None else self._step_weights.outputs
+                    signature = (signature_like(state, self._batch), _NUMBER, _NUMBER, weights)
+                    self._programs[kind] = backend().compile(self._advance, signature, self._model)
         return self._programs[kind]
-
-    def _build_programs(self, batch: SearchState) -> _Programs:
-        compiled, weights = backend().compile, () if self._step_weights is None else self._step_weights.outputs
-        return _Programs(
-            advance=compiled(self._advance, (batch, _NUMBER, _NUMBER, weights), self._model),
-            keep=compiled(select_from_batch, (batch, _NUMBER_B), None),
-            result=compiled(lambda state: self._search_of(state).result(state.progress), (batch,), None),
-        )
 
     def search_batch(
         self, ids_BS, seeds_B, constraints: BatchConstraints | None = None, prefix: Sequence[int] = ()
@@ -205,9 +194,7 @@ class GrowingSearch(BatchSearch):
             state = self._begin_with(state, prefix_BP, np.array([len(prefix)], np.int32), 0)
         if constraints is not None:
             state = self.constrain(state, constraints)
-        programs = self._programs_of(state)
-        state, _ = programs.advance(state, ops.max(state.limits), np.int32(0), self.step_weights())
-        return programs.result(state)
+        return self._program_of(state)(state, ops.max(state.limits), np.int32(0), self.step_weights()).result
 
     def _start_state(self, ids_BS: np.ndarray, asked: SearchRows) -> SearchState:
         candidates = () if self._shortlist is None else self._shortlist.candidates(ids_BS)
@@ -222,10 +209,23 @@ class GrowingSearch(BatchSearch):
     ) -> SearchState:
         return self._initial_state(ids_BS, seeds_B, alpha, sampling, extra_length, candidates_BV)
 
-    def _advance(self, state: SearchState, room, min_active, weights: Any) -> tuple[SearchState, Any]:
+    def _advance(self, state: SearchState, room, min_active, weights: Any) -> Advanced:
+        """Searches up to `room` tokens, see `_search_until`; then sentences leave the batch.
+
+        All of it is one program, since each call takes as long as several of its operations.
+        """
         token_ids = None if self._shortlist is None else self._union(state.candidates, prefix_of(state))
         widened = state._replace(progress=self._search_of(state).widen(state.progress, room))
-        return self._search_until(widened, room, min_active, weights, token_ids)
+        state, active_B = self._search_until(widened, room, min_active, weights, token_ids)
+        is_full = ops.equal(state.progress.step, room)  # the batch may now be joined with others
+        stays_B = ops.where(is_full, active_B, select_active(active_B, min_active))
+
+        def selected():
+            return select_from_batch(state, ops.cast(ops.nonzero(stays_B)[0], "int32"))
+
+        is_unchanged = ops.logical_or(ops.all(stays_B), ops.logical_not(ops.any(stays_B)))
+        kept = ops.cond(is_unchanged, lambda: state, selected)
+        return Advanced(kept, stays_B, self._search_of(state).result(state.progress))
 
     def _union(self, candidates_BV, prefix_NP):
         """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending."""

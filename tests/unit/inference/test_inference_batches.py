@@ -179,10 +179,16 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth():
 
 def test_what_leaves_a_batch_and_what_stays():
     going = np.array([True, False, True, False, False, True, False, False, False])
-    assert select_active(going, 0).all(), "more are going than may stay"
-    assert not select_active(np.zeros(9, bool), 8).any()
-    np.testing.assert_array_equal(select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
-    np.testing.assert_array_equal(select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
+
+    def staying(active, min_active):
+        return np.flatnonzero(select_active(np.array(active, bool), np.int32(min_active))).tolist()
+
+    assert staying(going, 0) == list(range(9)), "more are going than may stay"
+    assert staying(np.zeros(9), 8) == staying(np.zeros(9), 0) == []
+    assert staying(going, 8) == [0, 1, 2, 5]
+    assert staying([0, 1, 0, 0], 2) == [1]
+    assert staying(np.arange(40) % 8 == 7, 16) == [0, 1, 2, 7, 15, 23, 31, 39]
+    assert staying(np.arange(17) < 11, 16) == list(range(16))
     assert [min_active_size(size) for size in (1, 2, 7, 14, 16, 46)] == [0, 1, 2, 4, 8, 16]
 
 
