@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from t2t.layers.tensors import reorder_rows
+from t2t.layers.beams import reorder_rows
 from t2t.search.beam_search import BeamSearch
 from t2t.search.methods import search_of
 from t2t.search.result import gnmt

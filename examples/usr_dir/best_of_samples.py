@@ -6,7 +6,7 @@ The score is the log-probability divided by the length penalty. Legend: B senten
 """
 
 from t2t import register_search_method
-from t2t.layers.tensors import gather_beams
+from t2t.layers.beams import gather_beams
 from t2t.search.methods import Sample
 from t2t.search.result import SearchResult
 from t2t.search.sampling import TokenByToken

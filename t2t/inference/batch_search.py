@@ -17,6 +17,7 @@ from keras import ops
 from t2t.inference.engine import BatchHypotheses, Constraints
 from t2t.inference.rows import Batched
 from t2t.inference.shortlist import Shortlist
+from t2t.layers.beams import repeat_for_beams, select_sentences
 from t2t.layers.mode import in_mode
 from t2t.models.base import SequenceModel
 from t2t.search.constraints import BatchConstraints, forbid_padding
@@ -24,7 +25,7 @@ from t2t.search.coverage import covering, reorder_covered, start_coverage
 from t2t.search.methods import search_of
 from t2t.search.result import SearchResult, exists
 from t2t.search.settings import SamplingNumbers, SearchSettings, sampling_numbers
-from t2t.search.step import NextToken, repeat_for_beams, select_sentences
+from t2t.search.step import NextToken
 from t2t.specs import INPUTS, PAD_ID
 
 

@@ -14,13 +14,13 @@ from keras import ops
 
 from t2t.backends import backend
 from t2t.backends.base import inputs_signature
+from t2t.layers.beams import repeat_for_beams
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.losses import BLOCK
 from t2t.models.base import SequenceModel
 from t2t.search.mask_predict import PredictFn, likeliest_lengths, mask_predict, most_probable_words, rank_candidates
 from t2t.search.result import SearchResult
 from t2t.search.settings import SearchSettings
-from t2t.search.step import repeat_for_beams
 from t2t.specs import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
 

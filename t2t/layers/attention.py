@@ -56,7 +56,9 @@ class HeadProjection(keras.layers.Layer):
         # With TensorFlow, parts of given sizes cost a dozen more small operations, too.
         cuts = len(names) if len(set(sizes)) == 1 else list(itertools.accumulate(sizes))[:-1]
         parts = ops.split(y, cuts, axis=-1) if len(names) > 1 else (y,)
-        return tuple(self._split_heads(name, part, x_BTD) for name, part in zip(names, parts, strict=True))
+        # A number of positions that is known, as in decoding, needs no operations.
+        length = x_BTD.shape[1] if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[1]
+        return tuple(self._split_heads(name, part, length) for name, part in zip(names, parts, strict=True))
 
     def fused(self, names: tuple[str, ...]):
         """Returns one kernel for several projections, and one bias if they have biases."""
@@ -65,13 +67,11 @@ class HeadProjection(keras.layers.Layer):
             return (kernel,)
         return kernel, ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
 
-    def _split_heads(self, name: str, y, x_BTD):
-        # If the number of positions is static, as in decoding, so is the new shape.
-        lengths = (-1, x_BTD.shape[1]) if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[:2]
+    def _split_heads(self, name: str, y_ND, length):
         count, size = self.heads[name]
         if count == 1:  # converters to ONNX mishandle the transposition of an axis of size 1
-            return ops.reshape(y, (lengths[0], 1, lengths[1], size))
-        return current_mode().kernels.exchange(ops.reshape(y, (*lengths, count, size)))
+            return ops.reshape(y_ND, (-1, 1, length, size))
+        return current_mode().kernels.exchange(ops.reshape(y_ND, (-1, length, count, size)))
 
 
 BLOCKWISE_FROM = 2048**2
@@ -278,9 +278,7 @@ class MultiHeadAttention(CachingLayer):
         return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):
-        rows, _, queries, _ = ops.shape(found_BHTU)
+        queries = ops.shape(found_BHTU)[2]
         found = found_BHTU if self.num_heads == 1 else current_mode().kernels.exchange(found_BHTU)
         found = ops.reshape(found, (-1, self.value_channels))
-        # Sizes that are known need no operations.
-        shape = (-1, queries) if isinstance(queries, int) else (rows, queries)
-        return ops.reshape(self.output_layer(found), (*shape, self.output_layer.units))
+        return ops.reshape(self.output_layer(found), (-1, queries, self.output_layer.units))

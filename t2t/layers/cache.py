@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.beams import gather_beams, reorder_rows
 from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
 from t2t.layers.mode import current_mode, entry_name, name_of_pass
-from t2t.layers.tensors import Size, Tensor, gather_beams, reorder_rows
+from t2t.layers.tensors import Size, Tensor
 
 FusedWeights = tuple[Tensor, ...]
 """One kernel, and one bias if there are biases, of several projections, see `HeadProjection`."""
@@ -163,8 +164,13 @@ class StepCache:
         self._keys_values[name] = extended
         return extended
 
-    def keep(self, span: Span | BlockWindow = CAUSAL) -> Tensor:
-        """Returns (G, 1, K, L*K) bool: each beam may attend to the entries of its hypothesis within `span`."""
+    def keep(self, span: Span | BlockWindow = CAUSAL) -> Tensor | None:
+        """Returns (G, 1, K, L*K) bool: each beam may attend to the entries of its hypothesis within `span`.
+
+        None for all, as where a single beam has written all entries.
+        """
+        if span == CAUSAL and self._kind is GrowingCache and self._ancestors.shape[1] == 1:
+            return None
         if span not in self._keep:
             self._keep[span] = _ancestors_keep(self._ancestors, self.position, span)
         return self._keep[span]

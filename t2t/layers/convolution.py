@@ -13,8 +13,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import CachingLayer, StepCache
-from t2t.layers.tensors import Tensor, at_least, missing_to_multiple, repeat_sentences
+from t2t.layers.tensors import Tensor, at_least, missing_to_multiple
 
 
 class WindowedLayer(CachingLayer):

@@ -18,7 +18,7 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 from t2t.layers.mode import add_cost, counted
-from t2t.layers.tensors import Tensor, at_most
+from t2t.layers.tensors import Tensor, at_most, by_rows
 
 
 class FeedForward(keras.layers.Layer):
@@ -50,10 +50,14 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, x_BTD, seed=None, keep_BT=None):
         """Returns (B, T, D); `keep_BT` is unused, and is there for `Experts`, which can replace this layer."""
-        inner_BTF = self.inner(x_BTD)
-        if self.linear is not None:
-            inner_BTF = inner_BTF * self.linear(x_BTD)
-        return self.outer(self.dropout(inner_BTF, seed=seed))
+
+        def of_rows(x_ND):
+            inner_NF = self.inner(x_ND)
+            if self.linear is not None:
+                inner_NF = inner_NF * self.linear(x_ND)
+            return self.outer(self.dropout(inner_NF, seed=seed))
+
+        return by_rows(of_rows, x_BTD)
 
 
 def activation_function(name: str) -> Callable:

@@ -8,7 +8,8 @@ for each. Programs may be built without hand-written gradients, and for converte
 operations than TensorFlow. Costs that layers add to the loss, e.g. for unevenly used experts, are gathered while a body
 runs.
 
-Legend: B batch, T length, S keys, H heads, C channels, U columns.
+Legend: B batch, or sentences, T length, S keys, H heads, C channels, U columns, N rows, K beams of a sentence, J chosen
+ones.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from keras import ops
 
-from t2t.layers.tensors import Features, Tensor
+from t2t.layers.tensors import Features, Size, Tensor
 from t2t.specs import INPUTS, TARGETS
 
 Record = dict[str, list[Tensor]]
@@ -41,7 +42,7 @@ class Costs:
 
 
 class Kernels:
-    """Operations of attention. A backend may replace them by faster ones where no gradients are wanted."""
+    """Operations of attention and of searches. A backend may replace them by faster ones without gradients."""
 
     def product(self, x_TC, y, transposed: bool = False) -> Tensor:
         """Returns x y of (..., T, C) and (..., C, U); or x y^T, where y is (..., U, C)."""
@@ -53,7 +54,25 @@ class Kernels:
 
     def exchange(self, x_BTHC) -> Tensor:
         """Returns positions and heads exchanged: (B, H, T, C) of (B, T, H, C), or the reverse."""
+        _, first, second, channels = x_BTHC.shape
+        if 1 in (first, second) and None not in (first, second):  # nothing moves
+            return ops.reshape(x_BTHC, (-1, second, first, channels))
         return ops.transpose(x_BTHC, (0, 2, 1, 3))
+
+    def take_rows(self, x, rows_J) -> Tensor:
+        """Returns (J, ...), rows of (N, ...) at indices in [0, N), int32."""
+        return ops.take(x, rows_J, axis=0)
+
+    def take_beams(self, x, beams_BJ) -> Tensor:
+        """Returns (B, J, ...), beams of each sentence of (B, K, ...) at indices in [0, K), int32."""
+        shape = ops.shape(x)
+        return ops.take(ops.reshape(x, (shape[0] * shape[1], *shape[2:])), row_numbers(beams_BJ, shape[1]), axis=0)
+
+
+def row_numbers(beams_BJ, beam_size: Size) -> Tensor:
+    """Returns the rows (B, J) int32 that beams of each sentence are among the B * K rows of all, K being the size."""
+    first_rows_B = ops.arange(ops.shape(beams_BJ)[0], dtype="int32") * beam_size
+    return beams_BJ + first_rows_B[:, None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +98,7 @@ class Mode:
     blockwise_attention: bool = True
     """Whether attention may be blockwise; not in programs whose operations are counted."""
     kernels: Kernels = dataclasses.field(default_factory=Kernels)
-    """How attention multiplies, normalizes and transposes."""
+    """How attention multiplies, normalizes and transposes, and how rows are taken."""
     rows_per_sentence: int | None = None
     """Hypotheses of each sentence in the steps of a search; None = not known when the program is built."""
     counted_loops: bool = False

@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from t2t.layers.mode import custom_gradient
+from t2t.layers.tensors import by_rows
 
 EPSILON = 1e-6
 """Default value added to the variance."""
@@ -65,12 +66,9 @@ def build_norm(kind: str, epsilon: float, **kwargs) -> LayerNorm | RmsNorm:
 
 def _by_row(function: Callable, x, *weights):
     """Applies a function of float32 rows (N, D) and weights (D,); the result has the shape and type of `x` (..., D)."""
-    width, are_rows = x.shape[-1], len(x.shape) == 2
-    rows = ops.cast(x, "float32") if are_rows else ops.reshape(ops.cast(x, "float32"), (-1, width))
     # Reshaped, since a function with a custom gradient takes tensors but no variables.
-    tensors = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in weights)
-    found = ops.cast(function(rows, *tensors), x.dtype)
-    return found if are_rows else ops.reshape(found, ops.shape(x))
+    tensors = [ops.reshape(ops.convert_to_tensor(v), (x.shape[-1],)) for v in weights]
+    return ops.cast(by_rows(lambda x_ND: function(x_ND, *tensors), ops.cast(x, "float32")), x.dtype)
 
 
 def _normalised(epsilon: float):

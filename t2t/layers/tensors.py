@@ -1,12 +1,11 @@
-"""Tensors: their types; sizes that stay int where they are static; rows that are reordered by beam.
+"""Tensors: their types; sizes that stay int where they are static; functions of rows.
 
-Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen beams of each sentence.
+Legend: N rows, D and U widths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypedDict, TypeVar, Union, runtime_checkable
 
-import keras
 from keras import ops
 
 
@@ -84,40 +83,15 @@ def at_most(most: Size, size: Size) -> Size:
     return found
 
 
-def gather_beams(beams: Tensor, chosen: Tensor) -> Tensor:
-    """Picks beams of each sentence: returns `result[b, j] = beams[b, chosen[b, j]]`, (B, J, ...).
+def by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Returns (..., U), a function from (N, D) to (N, U) of the rows of `x` (..., D).
 
-    Args:
-        beams: (B, K, ...) any dtype.
-        chosen: (B, J) int32, indices of beams, each in [0, K).
+    With more axes TensorFlow needs many small operations for a product, and cannot join it with what follows.
     """
-    shape = ops.shape(beams)
-    rows = ops.reshape(beams, (shape[0] * shape[1], *shape[2:]))
-    found: Tensor = ops.take(rows, _row_numbers(chosen, shape[1]), axis=0)
-    return found
-
-
-def repeat_sentences(structure: Structure, rows: Size) -> Structure:
-    """Repeats each row of each tensor for the beams of its sentence: (B, ...) to (N, ...), N being `rows`."""
-
-    def repeat(leaf):
-        return ops.take(leaf, ops.arange(rows) // (rows // ops.shape(leaf)[0]), axis=0)
-
-    found: Structure = keras.tree.map_structure(repeat, structure)
-    return found
-
-
-def reorder_rows(structure: Structure, beams: Tensor) -> Structure:
-    """Reorders the rows of a nested structure of tensors (N, ...), with one gather per tensor.
-
-    `beams` (B, K) int32 says which beam of the same sentence each beam continues.
-    """
-    rows_N = ops.reshape(_row_numbers(beams, ops.shape(beams)[1]), (-1,))
-    found: Structure = keras.tree.map_structure(lambda leaf: ops.take(leaf, rows_N, axis=0), structure)
-    return found
-
-
-def _row_numbers(chosen: Tensor, beam_size: int) -> Tensor:
-    """Converts indices of beams, (B, J) int32, to indices of rows in (N, ...)."""
-    first_rows_B = ops.arange(ops.shape(chosen)[0], dtype="int32") * beam_size
-    return chosen + ops.expand_dims(first_rows_B, 1)
+    sizes = list(x.shape[:-1])
+    if len(sizes) == 1:
+        return function(x)
+    found = function(ops.reshape(x, (-1, x.shape[-1])))
+    restored = [-1, *ops.shape(x)[1:-1]] if None in sizes else sizes
+    rows: Tensor = ops.reshape(found, (*restored, found.shape[-1]))
+    return rows

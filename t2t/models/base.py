@@ -16,6 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import unread_complaints
 from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.attention import MultiHeadAttention
+from t2t.layers.beams import reorder_rows
 from t2t.layers.cache import Cache, CachingLayer, FusedWeights, StepCache, empty_cache, layers_within, reorder_entries
 from t2t.layers.losses import TargetScores, token_weights
 from t2t.layers.masks import padding_keep
@@ -29,7 +30,7 @@ from t2t.layers.modalities.selection import (
 )
 from t2t.layers.mode import Costed, Costs, in_mode, with_costs, without_costs
 from t2t.layers.residual import build_parts
-from t2t.layers.tensors import Features, Size, Tensor, reorder_rows
+from t2t.layers.tensors import Features, Size, Tensor
 from t2t.registry.overrides import PluginError, check_overrides, described
 from t2t.specs import INPUTS, PAD_ID, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec, select_problem_entries

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import keras
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import Cache, StepCache
 from t2t.layers.recurrent import CellState, RecurrentEncoder
 from t2t.layers.recurrent_decoder import Memory, RecurrentDecoder
-from t2t.layers.tensors import Features, Size, repeat_sentences
+from t2t.layers.tensors import Features, Size
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs import INPUTS

@@ -14,11 +14,12 @@ from keras import ops
 
 from t2t.hparams.transformer_prepend import TransformerPrependHParams
 from t2t.layers.attention import MultiHeadAttention
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.masks import CAUSAL, EVERYTHING, keys_keep, padding_keep, span_keep
 from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import CompositeLayer
-from t2t.layers.tensors import Features, Named, repeat_sentences
+from t2t.layers.tensors import Features, Named
 from t2t.models.transformer import (
     EncodedSource,
     Transformer,
@@ -48,7 +49,9 @@ class PrependedAttention(MultiHeadAttention):
         assert memory is not None, "inputs are read before the first step"
         query, own = self._project_self(cache.by_group(x_ND), None, cache.weights[self.path])
         written, seen_G1KL = cache.extend_keys_values(self.path, own), cache.keep(CAUSAL)
-        groups, _, beams, _ = ops.shape(seen_G1KL)
+        groups, _, beams, _ = ops.shape(query)
+        if seen_G1KL is None:
+            seen_G1KL = ops.ones((groups, 1, beams, ops.shape(written.keys)[2]), "bool")
         memory, keep = repeat_sentences((memory, keep), groups)
         both = KeysValues(*(ops.concatenate(pair, axis=2) for pair in zip(memory, written, strict=True)))
         read_G1KS = ops.broadcast_to(keep, (groups, 1, beams, ops.shape(keep)[3]))

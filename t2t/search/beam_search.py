@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.tensors import gather_beams, reorder_rows
+from t2t.layers.beams import gather_beams, reorder_rows
 from t2t.search.automata import PhraseAutomaton, PhraseEdges
 from t2t.search.constraints import Constraint
 from t2t.search.result import NO_HYPOTHESIS, LengthPenalty, SearchResult, exists
@@ -154,7 +154,7 @@ class BeamSearch(NamedTuple):
     only_best: bool = True
     """Only the best hypothesis is wanted, see `is_done`."""
     reorder: Callable[[Any, Any], Any] = reorder_rows
-    """Reorders the beams of a state, see `t2t.layers.tensors.reorder_rows`."""
+    """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
     constraint: Constraint | None = None
     """What may be written next; None for anything."""
     eos_penalty: float = 0.0

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.errors import UserError
+from t2t.layers.beams import reorder_rows, repeat_for_beams
 from t2t.layers.masks import looks_at_source
 from t2t.layers.mode import Record, in_mode
-from t2t.layers.tensors import reorder_rows
-from t2t.search.step import StepFn, repeat_for_beams
+from t2t.search.step import StepFn
 
 _UNSEEN = 1e-6
 """Initial coverage of a position, so that logarithms are finite; where nothing may attend, it is 0 throughout."""

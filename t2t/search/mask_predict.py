@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t.layers.beams import gather_beams
 from t2t.layers.loops import fold
-from t2t.layers.tensors import gather_beams
 from t2t.search.constraints import forbid_padding
 from t2t.search.result import NO_HYPOTHESIS, SearchResult
 from t2t.search.step import NextToken, best_log_probs, top_k

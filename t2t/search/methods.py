@@ -39,7 +39,7 @@ class SearchTask:
     seeds: Any
     """(B,) int32, the sampling seed of each sentence."""
     reorder: Callable[[Any, Any], Any]
-    """Reorders the beams of a state, see `t2t.layers.tensors.reorder_rows`."""
+    """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
     constraint: "Constraint | None"
     """What may be written next; None for anything."""
 
@@ -207,12 +207,12 @@ def search_of(
         sentence_seeds: see `SearchTask`; for sampling only.
         alpha: () tensor to use instead of that of the settings.
         sampling: how each sentence is sampled; None for how the settings say.
-        reorder: reorders the beams of a state; None for `t2t.layers.tensors.reorder_rows`.
+        reorder: reorders the beams of a state; None for `t2t.layers.beams.reorder_rows`.
         prefix: (N, P) int32, zero padded: ids that each row begins with, at log-probability 0; None for nothing.
         automaton: accepts the allowed outputs; None for any. Its first states must be passed to `constrain` of the
             returned search.
     """
-    from t2t.layers.tensors import reorder_rows
+    from t2t.layers.beams import reorder_rows
     from t2t.search.constraints import constraint_of
 
     task = SearchTask(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.tensors import gather_beams
+from t2t.layers.beams import gather_beams
 
 
 class NextToken(NamedTuple):
@@ -103,10 +103,7 @@ def _log_totals(scores_NV: Any, best_NJ: Any, places_NJ: Any) -> Any:
 
     Computed from the best token's probability, at least 1/V: a softmax is one pass over a row, `logsumexp` three.
     """
-    rows, width = ops.shape(scores_NV)
-    places_N = ops.arange(rows, dtype="int32") * width + places_NJ[:, 0]
-    best_probs_N = ops.take(ops.reshape(ops.softmax(scores_NV, axis=-1), (-1,)), places_N)
-    return best_NJ[:, :1] - ops.log(best_probs_N)[:, None]
+    return best_NJ[:, :1] - ops.log(gather_beams(ops.softmax(scores_NV, axis=-1), places_NJ[:, :1]))
 
 
 def write_column(ids: Any, step: Any, tokens: Any) -> Any:
@@ -237,29 +234,6 @@ def _keep_largest(values: Any, smallest_kept: Any, count: Any) -> Any:
 def as_tensors(structure: Any) -> Any:
     """Converts the leaves of a state to tensors, so that a loop can carry them."""
     return keras.tree.map_structure(ops.convert_to_tensor, structure)
-
-
-def repeat_for_beams(structure: Any, beam_size: int) -> Any:
-    """Repeats each row of each tensor `beam_size` times: (B, ...) to (N, ...), the rows of a sentence side by side."""
-    return keras.tree.map_structure(lambda leaf: ops.repeat(leaf, beam_size, axis=0), structure)
-
-
-def select_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
-    """Selects the rows of some sentences.
-
-    Args:
-        structure: nested structure of tensors with leading axis B or a multiple of it, the rows of a sentence side by
-            side.
-        chosen: (J,) int32, indices of sentences.
-        batch_size: B.
-    """
-
-    def select(leaf):
-        shape = ops.shape(leaf)
-        by_sentence = ops.reshape(leaf, (batch_size, shape[0] // batch_size, *shape[1:]))
-        return ops.reshape(ops.take(by_sentence, chosen, axis=0), (-1, *shape[1:]))
-
-    return keras.tree.map_structure(select, structure)
 
 
 def advance_while_active(

@@ -80,7 +80,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 class _StepKernels(Kernels):
-    """Operations on one or a few positions, as in a decoding step, for CPUs: those of Eigen instead of oneDNN.
+    """Operations of a decoding step for CPUs: as few as possible, and on few positions those of Eigen, not of oneDNN.
 
     oneDNN makes a program for each shape, and there is one more key at each step.
     """
@@ -101,9 +101,17 @@ class _StepKernels(Kernels):
 
     def exchange(self, x_BTHC):
         """See the base class."""
-        if x_BTHC.dtype != tf.float32 or None in x_BTHC.shape[1:3]:
+        if x_BTHC.dtype != tf.float32 or None in x_BTHC.shape[1:3] or 1 in x_BTHC.shape[1:3]:
             return super().exchange(x_BTHC)
         return tf.bitcast(super().exchange(tf.bitcast(x_BTHC, tf.int32)), tf.float32)  # oneDNN moves only floats
+
+    def take_rows(self, x, rows_J):
+        """See the base class."""
+        return tf.gather(x, rows_J)  # Keras allows negative indices, which are five more operations
+
+    def take_beams(self, x, beams_BJ):
+        """See the base class."""
+        return tf.gather(x, beams_BJ, batch_dims=1)
 
 
 def _traced(function: Callable, signature: Sequence[Any]) -> Any:

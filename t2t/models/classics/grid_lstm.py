@@ -64,9 +64,10 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
+from t2t.layers.tensors import Features, Size, Tensor
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs import INPUTS, TARGETS

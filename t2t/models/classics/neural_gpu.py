@@ -199,13 +199,14 @@ from typing import ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import columns, resized, unfolded
 from t2t.layers.dropout import Dropout, seed_of_step
 from t2t.layers.loops import fold, scan
 from t2t.layers.mode import Costed
 from t2t.layers.residual import CompositeLayer
-from t2t.layers.tensors import Features, Size, Tensor, repeat_sentences
+from t2t.layers.tensors import Features, Size, Tensor
 from t2t.models.base import DecodeContext, EncoderDecoder, SequenceModel
 from t2t.registry import register_model
 from t2t.specs import INPUTS, TARGETS

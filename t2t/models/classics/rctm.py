@@ -100,13 +100,14 @@ def _multi30k(hparams: Set) -> Set:
 import keras
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.convolution import DepthwiseConvolution, columns, unfolded_length
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import CompositeLayer
-from t2t.layers.tensors import Features, Tensor, at_least, repeat_sentences
+from t2t.layers.tensors import Features, Tensor, at_least
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs import INPUTS

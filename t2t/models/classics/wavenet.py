@@ -98,11 +98,12 @@ def wavenet_tiny() -> WaveNetHParams:
 
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.masks import mean_of_kept
 from t2t.layers.residual import CompositeLayer, build_all
-from t2t.layers.tensors import Features, Tensor, repeat_sentences
+from t2t.layers.tensors import Features, Tensor
 from t2t.models.base import READ_AS_VECTORS, EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs import INPUTS

@@ -5,11 +5,10 @@ import pytest
 from keras import ops
 from search_tables import tree_state, tree_step_fn
 
-from t2t.layers.tensors import reorder_rows
+from t2t.layers.beams import reorder_rows, repeat_for_beams
 from t2t.search.result import gnmt, power
 from t2t.search.sampling import threefry_2x32, uniform
 from t2t.search.settings import SearchSettings
-from t2t.search.step import repeat_for_beams
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode, greedy, sample
 
