@@ -60,7 +60,10 @@ class TensorFlowFunction(CompiledFunction):
     def __call__(self, *tensors):
         """Takes tensors or arrays and returns tensors; runs on the device of the thread, see `Backend.use_device`."""
         on_device = self._on_devices[current_copy.get() if len(self._on_devices) > 1 else 0]
-        return on_device(*tf.nest.map_structure(_as_tensor, tensors))
+        given = map(_as_tensor, tf.nest.flatten(tensors))
+        # The usual call also compares them with the signature, which takes longer than a short function.
+        found = on_device.inference_fn.call_flat(*given, *on_device.captured_inputs)
+        return keras.tree.pack_sequence_as(on_device.structured_outputs, found)
 
     @property
     def outputs(self) -> Any:
