@@ -2,9 +2,10 @@
 
     KERAS_BACKEND=jax python -m benchmarks gpu --folder=FOLDER --data=MULTI30K
 
-Our side is the update of `t2t-trainer`, on TensorFlow with XLA (the default on a GPU) and without, or on JAX. PyTorch
-is compiled and uses its fused attention. Both sides train on the same batch, without padding, in bfloat16 with float32
-weights. `precision` and `tensorfloat32` in the file of `--json` describe the arithmetic of each side.
+Our side is the update of `t2t-trainer`, on TensorFlow with XLA (the default on a GPU) and without, or on JAX, with
+`fused_attention` and without. PyTorch is compiled and uses its fused attention. Both sides train on the same batch,
+without padding, in bfloat16 with float32 weights. `precision`, `tensorfloat32` and `fused` in the file of `--json`
+describe the arithmetic of each side.
 
 Each finished measurement is stored in FOLDER, with all of them as tables in `page.md`, and the same command continues
 after an interruption. Name a new folder for other code or another machine. Without a GPU everything runs on the CPU; to
@@ -32,7 +33,8 @@ from t2t.files.atomic import write_atomically
 WORK = "training on a GPU"
 OURS, TORCH = "benchmarks.gpu.our_step", "benchmarks.gpu.torch_step"
 FACTS = (
-    "device", "precision", "tensorfloat32", "flops", "matrix_flops", "peak_memory_mb", "parameters", "versions",
+    "device", "precision", "tensorfloat32", "fused", "flops", "matrix_flops", "peak_memory_mb", "parameters",
+    "versions",
 )  # fmt: skip
 """Fields of a side's result that are copied to the rows."""
 
@@ -86,13 +88,17 @@ def _compare(name: str, arguments: argparse.Namespace, folder: Path) -> list[Row
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     job = {"config": SIZES[name], **{k: getattr(arguments, k) for k in ("length", "vocab_size", "steps", "turns")}}
     job |= {"rows": max(1, arguments.batch_size // arguments.length), "backend": backend}
-    jobs = {f"{name}, jax": {**job, "xla": True}}
+    variants = {"jax": {"xla": True}, "jax+cudnn": {"xla": True, "fused_attention": True}}
     if backend != "jax":
-        jobs = {f"{name}, xla={one}": {**job, "xla": one == "on"} for one in arguments.xla.split(",")}
+        variants = {f"xla={one}": {"xla": one == "on"} for one in arguments.xla.split(",")}
+    jobs = {f"{name}, {variant}": {**job, "rules": rules} for variant, rules in variants.items()}
     ours = {variant: _measure(OURS, variant, one, folder) for variant, one in jobs.items()}
+    lacking = [one for one, job in jobs.items() if job["rules"].get("fused_attention") and not ours[one]["fused"]]
     peer = _peer(name, job, folder) if arguments.peers == "torch" else {}
     missing = [unavailable(WORK, name, "torch", peer.pop("reason"))] if "reason" in peer else []
-    return [found for variant, one in jobs.items() for found in _rows(variant, one, ours[variant], peer)] + missing
+    missing += [unavailable(WORK, variant, "cudnn", "this device has no fused attention") for variant in lacking]
+    measured = {variant: one for variant, one in jobs.items() if variant not in lacking}
+    return [found for variant, one in measured.items() for found in _rows(variant, one, ours[variant], peer)] + missing
 
 
 def _peer(name: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def main():
     devices = backend().devices(worker_gpu=int(on_gpu))
     with devices.scope():
         model, optimizer = build_model(job), build_optimizer(OptimizerHParams())
-    step, features, last = UpdateStep(model, optimizer, devices, run_seed=SEED, xla=job["xla"]), batch(job), []
+    step, features, last = UpdateStep(model, optimizer, devices, run_seed=SEED, **job["rules"]), batch(job), []
 
     def update(number):
         last[:] = [step([[features]], number, 1e-4).loss_sum]
@@ -29,7 +29,7 @@ def main():
 
     seconds = turn_seconds(job, update, wait)
     describe = _on_jax if keras.backend.backend() == "jax" else _on_tensorflow
-    device, memory, has_tensorfloat32 = describe()
+    device, memory, has_tensorfloat32, is_fused = describe()
     write_result(
         job,
         turn_seconds=seconds,
@@ -40,28 +40,32 @@ def main():
         device=device,
         precision=PRECISION,
         tensorfloat32=has_tensorfloat32,
+        fused=is_fused and job["rules"].get("fused_attention", False),
         peak_memory_mb=memory or peak_memory_mb(),
         versions=versions(keras.backend.backend(), "keras"),
     )
 
 
 def _on_tensorflow():
-    """Returns the name of the device, its peak memory in MB (0 if unknown), and whether it rounds to TensorFloat-32."""
+    """Returns the device's name, its peak MB (0 if unknown), and whether it has TensorFloat-32 and fused attention."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
     name = tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else "cpu"
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e6 if gpus else 0.0
-    return name, memory, tf.config.experimental.tensor_float_32_execution_enabled()
+    return name, memory, tf.config.experimental.tensor_float_32_execution_enabled(), False
 
 
 def _on_jax():
     """Returns the same of JAX's first device."""
     import jax
 
+    from t2t.backends.jax.attention import FusedKernels, fused_kernels
+
     device = jax.devices()[0]
     memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0.0) / 1e6
-    return device.device_kind, memory, jax.config.jax_default_matmul_precision in (None, "tensorfloat32")
+    rounds = jax.config.jax_default_matmul_precision in (None, "tensorfloat32")
+    return device.device_kind, memory, rounds, isinstance(fused_kernels(), FusedKernels)
 
 
 def _rate(side):

@@ -56,6 +56,8 @@ class UpdateRules:
     """Decay of the moving average of the weights; 0 = none."""
     xla: bool = False
     """Whether XLA compiles the gradient of a batch."""
+    fused_attention: bool = False
+    """Whether attention is one operation, where the backend has one for the device."""
     scale_loss: bool = False
     """Whether to scale the loss dynamically (float16), see `LossScale`."""
     reduction_dtype: str = "float32"

@@ -278,6 +278,11 @@ class TrainHParams:
         "first update. auto: on GPUs if all features are sequences; a resumed run keeps its choice.",
         choices=("auto", "on", "off"),
     )  # fmt: skip
+    fused_attention: bool = param(
+        False, "Whether training computes attention by one operation of cuDNN: with JAX on GPUs since Ampere, in 16 "
+        "bits, without dropout on attention weights and relative positions. It is tried first, and a line says if it "
+        "is not used.",
+    )  # fmt: skip
     best_metric: str = param("", "Dev metric that selects the `best` checkpoint; empty = the problem's first.")
     early_stopping_steps: int = param(
         0, "Stops training after so many updates without a better `best_metric`; 0 = never.", minimum=0

@@ -15,7 +15,16 @@ from keras import ops
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.long_attention import WeightDropout, blockwise_attention, local_attention
-from t2t.layers.masks import EVERYTHING, BlockWindow, Span, float32_product, key_offsets, probabilities, span_keep
+from t2t.layers.masks import (
+    CAUSAL,
+    EVERYTHING,
+    BlockWindow,
+    Span,
+    float32_product,
+    key_offsets,
+    probabilities,
+    span_keep,
+)
 from t2t.layers.mode import current_mode
 from t2t.layers.positions import RelativeBias, RelativeKeys, RelativePositions, rotate
 
@@ -234,6 +243,9 @@ class MultiHeadAttention(CachingLayer):
 
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
         """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks or windows."""
+        fused = self._fused(q_BHTK, memory, keep, seed)
+        if fused is not None:
+            return fused
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
         grid, mode = self.span.grid, current_mode()
 
@@ -265,6 +277,14 @@ class MultiHeadAttention(CachingLayer):
         if isinstance(is_long, bool):
             return in_parts() if is_long else full_attention()
         return ops.cond(is_long, in_parts, full_attention)
+
+    def _fused(self, q_BHTK, memory: KeysValues, keep, seed):
+        """Returns (B, H, T, U) of one operation; None where the backend has none that computes the same."""
+        mode = current_mode()
+        is_plain = self.span in (EVERYTHING, CAUSAL) and not self._reads_offsets and mode.record is None
+        if not is_plain or self.dropout.acts(seed):
+            return None
+        return mode.kernels.attention(q_BHTK, *memory, keep, self.span == CAUSAL)
 
     def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
         relative = self.relative_positions

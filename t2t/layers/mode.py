@@ -59,6 +59,13 @@ class Kernels:
             return ops.reshape(x_BTHC, (-1, second, first, channels))
         return ops.transpose(x_BTHC, (0, 2, 1, 3))
 
+    def attention(self, q_BHTC, k_BJSC, v_BJSU, keep, causal: bool) -> Tensor | None:
+        """Returns attention, (B, H, T, U), by one operation; None where there is none, for products and a softmax.
+
+        `keep` is bool, broadcastable to (B, H, T, S), or None; H / J neighbouring heads share keys and values.
+        """
+        return None
+
     def take_rows(self, x, rows_J) -> Tensor:
         """Returns (J, ...), rows of (N, ...) at indices in [0, N), int32."""
         return ops.take(x, rows_J, axis=0)

@@ -110,6 +110,7 @@ class TrainingRun:
             gradient_noise=hparams.gradient_noise,
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
+            fused_attention=hparams.fused_attention,
             reduction_dtype=hparams.gradient_reduction,
             xla=hparams.xla == "on",
             objective=build_objective(self.model, self.data, hparams, self.config.random_seed),

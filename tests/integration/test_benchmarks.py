@@ -253,7 +253,7 @@ def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
         assert (rate["work"], rate["config"], rate["peer"], rate["theirs"], rate["ratio"]) == (
             "training on a GPU", config, None, None, None,
         )  # fmt: skip
-    assert [row["job"]["xla"] for row in rows] == [True, True, False, False]
+    assert [row["job"]["rules"]["xla"] for row in rows] == [True, True, False, False]
 
 
 def test_a_backend_and_a_size_that_are_not_there_are_named(tmp_path, capsys, monkeypatch):

@@ -14,17 +14,18 @@ import numpy as np
 import pytest
 
 from t2t.backends import backend
+from t2t.backends.jax.attention import TOLERANCE, FusedKernels, fused_kernels, largest_error
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.layers.mode import in_mode
+from t2t.layers.mode import Kernels, in_mode
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
-from tests.builders import batch, randomise, tokens_spec
+from tests.builders import batch, randomise, tiny_transformer, tokens_spec
 from tests.errors import refused
-from tests.on_jax.training_cases import CASES, OptimizerHParams, trained, transformer
+from tests.on_jax.training_cases import CASES, OptimizerHParams, packed, trained, transformer
 from tests.readme import ROOT, block
 from tests.slopes import slope_step, slopes, weights
 from tests.waiting import wait_until
@@ -198,6 +199,57 @@ def test_updates_run_while_programs_are_compiled_and_do_not_need_the_rest():
 
     for found, expected in zip(trained_state(ahead=True), trained_state(ahead=False), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+class CountedKernels(FusedKernels):
+    """JAX's attention, not fused, on a processor; counts its uses."""
+
+    used = 0
+
+    def attention(self, *given):
+        found = super().attention(*given)
+        self.used += found is not None
+        return found
+
+
+class BlindKernels(FusedKernels):
+    """Attends to padding, too."""
+
+    def attention(self, q, k, v, keep, causal):
+        return super().attention(q, k, v, None, causal)
+
+
+def test_fused_attention_is_used_only_where_it_gives_the_results_of_products(caplog):
+    assert largest_error(FusedKernels("xla")) < TOLERANCE / 2
+    assert largest_error(BlindKernels("xla")) > 10 * TOLERANCE
+    assert type(fused_kernels()) is Kernels, "a processor has no cuDNN"
+    assert [record.msg.split(":")[0] for record in caplog.records] == ["fused attention"]
+
+
+def one_batch(update, part):
+    return batch(update, (3, 6, 5), (4, 2, 7))
+
+
+@pytest.mark.parametrize("examples", [one_batch, packed], ids=["padded", "packed"])
+def test_a_network_with_fused_attention_computes_the_same(examples):
+    """In bfloat16, with groups of heads that share keys; also the gradient, to the rounding of 16 bits."""
+    sizes = {"hidden_size": 32, "filter_size": 32, "num_heads": 4, "num_kv_heads": 2}
+    model, features = tiny_transformer(dtype="mixed_bfloat16", **sizes), examples(1, 0)
+
+    def loss(values):
+        mapping = list(zip(model.trainable_variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
+            return model.loss_sum(model.body(features), features["targets"])[0]
+
+    values = [variable.value for variable in model.trainable_variables]
+    expected = jax.value_and_grad(loss)(values)
+    kernels = CountedKernels("xla")
+    with in_mode(kernels=kernels):
+        found = jax.value_and_grad(loss)(values)
+    assert kernels.used
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-2)
+    ours, right = (np.concatenate([np.ravel(one) for one in gradient]) for gradient in (found[1], expected[1]))
+    assert np.linalg.norm(ours - right) < 0.03 * np.linalg.norm(right)
 
 
 def test_noise_on_gradients_is_a_function_of_seed_and_update_and_falls():

@@ -22,6 +22,7 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from t2t.backends.jax.attention import fused_kernels
 from t2t.backends.jax.devices import REPLICA, MeshDevices, gather
 from t2t.backends.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
 from t2t.backends.update import (
@@ -36,7 +37,7 @@ from t2t.backends.update import (
     updates_done,
 )
 from t2t.files.processor import available_cores
-from t2t.layers.mode import in_mode
+from t2t.layers.mode import Kernels, in_mode
 
 MOST_COMPILED = 8
 """Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
@@ -200,6 +201,7 @@ class JaxUpdate(Update):
     ):
         self._loss, self._optimizer, self._devices, self._rules = loss, optimizer, devices, rules
         self._parts = Parts(loss, devices, rules.run_seed)
+        self._kernels = fused_kernels() if rules.fused_attention else Kernels()
         self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
         averaged = loss.trained if rules.ema_decay else ()
         with devices.scope():
@@ -367,7 +369,7 @@ class JaxUpdate(Update):
             changes = [(after - before) * found.loss.tokens for before, after in found.statistics.values()]
             return found.loss.minimized * (loss_scale / padded), (found.loss, changes)
 
-        with in_mode(counted_loops=True, layer_loops=True):
+        with in_mode(counted_loops=True, layer_loops=True, kernels=self._kernels):
             gradients, (loss, changes) = jax.grad(scaled_loss, has_aux=True)(trained)
         gradients = [gradients[number] * padded for number in reach.read]
         sums = (gradients, changes, jnp.stack([loss.loss_sum, loss.tokens, size]))

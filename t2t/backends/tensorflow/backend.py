@@ -1,6 +1,7 @@
 """TensorFlow as a backend, with its precision and its errors of compiling."""
 
 import contextlib
+import logging
 import os
 import re
 import subprocess
@@ -30,6 +31,8 @@ from t2t.errors import UserError, one_line, shapes_of
 from t2t.files import processor
 from t2t.layers.mode import held
 from t2t.models.base import SequenceModel
+
+log = logging.getLogger("t2t")
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
 """oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows. TensorFlow has another
@@ -64,6 +67,8 @@ class TensorFlowBackend(Backend):
     ) -> TensorFlowUpdate:
         """See the base class."""
         assert isinstance(devices, StrategyDevices)
+        if rules.fused_attention:
+            log.warning("fused attention: TensorFlow has none; attention is computed by products")
         return TensorFlowUpdate(loss, optimizer, devices, rules)
 
     def devices(
