@@ -187,6 +187,22 @@ def test_attention_through_ancestors_is_attention_over_copies(length, kind):
         assert not keys[:, :, L * K :].any(), "positions that have not come yet are empty"
 
 
+def test_one_beam_needs_a_mask_only_where_entries_are_unwritten_or_out_of_reach():
+    layer = Entry()
+    growing, fixed = (empty_cache([layer], 2, length, beams=1) for length in (None, 3))
+    new = KeysValues(*(np.ones((2, H, 1, channels), np.float32) for channels in C))
+    for position in range(3):
+        steps = [StepCache(cache, position, {}) for cache in (growing, fixed)]
+        for step in steps:
+            step.extend_keys_values(layer.path, new)
+        assert steps[0].keep() is None
+        written = [[number <= position for number in range(3)]] * 2
+        np.testing.assert_array_equal(np.asarray(steps[1].keep())[:, 0, 0], written)
+        reached = [[position - 1 <= number for number in range(position + 1)]] * 2
+        np.testing.assert_array_equal(np.asarray(steps[0].keep(Span(before=1, after=0)))[:, 0, 0], reached)
+        growing, fixed = (step.result() for step in steps)
+
+
 # === Products with float32 results, against numpy's of the same operands ===
 
 HALVES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
