@@ -3,8 +3,6 @@
 Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen beams or sentences.
 """
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -43,12 +41,13 @@ def reorder_rows(structure: Structure, beams: Tensor) -> Structure:
     return found
 
 
-def repeat_for_beams(structure: Any, beam_size: int) -> Any:
+def repeat_for_beams(structure: Structure, beam_size: int) -> Structure:
     """Repeats each row of each tensor `beam_size` times: (B, ...) to (N, ...), the rows of a sentence side by side."""
-    return keras.tree.map_structure(lambda leaf: ops.repeat(leaf, beam_size, axis=0), structure)
+    found: Structure = keras.tree.map_structure(lambda leaf: ops.repeat(leaf, beam_size, axis=0), structure)
+    return found
 
 
-def select_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
+def select_sentences(structure: Structure, chosen: Tensor, batch_size: Size) -> Structure:
     """Selects the rows of some sentences.
 
     Args:
@@ -63,4 +62,5 @@ def select_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
         by_sentence = ops.reshape(leaf, (batch_size, shape[0] // batch_size, *shape[1:]))
         return ops.reshape(current_mode().kernels.take_rows(by_sentence, chosen), (-1, *shape[1:]))
 
-    return keras.tree.map_structure(select, structure)
+    found: Structure = keras.tree.map_structure(select, structure)
+    return found

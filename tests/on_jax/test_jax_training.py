@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from t2t.backends import backend
-from t2t.backends.jax.attention import TOLERANCE, FusedKernels, fused_kernels, largest_error
+from t2t.backends.jax.fused_attention import TOLERANCE, FusedKernels, fused_kernels, largest_error
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder

@@ -22,8 +22,8 @@ import keras
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from t2t.backends.jax.attention import fused_kernels
 from t2t.backends.jax.devices import REPLICA, MeshDevices, gather
+from t2t.backends.jax.fused_attention import fused_kernels
 from t2t.backends.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
 from t2t.backends.update import (
     Features,
