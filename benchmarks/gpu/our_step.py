@@ -60,7 +60,7 @@ def _on_jax():
     """Returns the same of JAX's first device."""
     import jax
 
-    from t2t.backends.jax.fused_attention import FusedKernels, fused_kernels
+    from t2t.backends.jax.kernels import FusedKernels, fused_kernels
 
     device = jax.devices()[0]
     memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0.0) / 1e6

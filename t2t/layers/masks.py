@@ -165,8 +165,7 @@ def float32_product(x_TK, y_SK):
             up_TS = ops.cast(up_TS, x_TK.dtype)
             return ops.matmul(up_TS, y_SK), ops.matmul(ops.swapaxes(up_TS, -1, -2), x_TK)
 
-        product = current_mode().kernels.product
-        return product(ops.cast(x_TK, "float32"), ops.cast(y_SK, "float32"), transposed=True), gradient
+        return current_mode().kernels.float32_product(x_TK, y_SK), gradient
 
     return product(x_TK, y_SK)
 

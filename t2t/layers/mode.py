@@ -48,6 +48,10 @@ class Kernels:
         """Returns x y of (..., T, C) and (..., C, U); or x y^T, where y is (..., U, C)."""
         return ops.matmul(x_TC, ops.swapaxes(y, -1, -2) if transposed else y)
 
+    def float32_product(self, x_TC, y_SC) -> Tensor:
+        """Returns x y^T, (..., T, S) float32, of 16-bit numbers, whose products are exact."""
+        return self.product(ops.cast(x_TC, "float32"), ops.cast(y_SC, "float32"), transposed=True)
+
     def softmax(self, scores_TS) -> Tensor:
         """Returns the softmax over the last axis of (..., T, S)."""
         return ops.softmax(scores_TS, axis=-1)

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from t2t.backends import backend
-from t2t.backends.jax.fused_attention import TOLERANCE, FusedKernels, fused_kernels, largest_error
+from t2t.backends.jax.kernels import TOLERANCE, FusedKernels, JaxKernels, fused_kernels, largest_error
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import trainer
 from t2t.files.paths import programs_folder
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.layers.mode import Kernels, in_mode
+from t2t.layers.mode import in_mode
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
@@ -222,7 +222,7 @@ class BlindKernels(FusedKernels):
 def test_fused_attention_is_used_only_where_it_gives_the_results_of_products(caplog):
     assert largest_error(FusedKernels("xla")) < TOLERANCE / 2
     assert largest_error(BlindKernels("xla")) > 10 * TOLERANCE
-    assert type(fused_kernels()) is Kernels, "a processor has no cuDNN"
+    assert type(fused_kernels()) is JaxKernels, "a processor has no cuDNN"
     assert [record.msg.split(":")[0] for record in caplog.records] == ["fused attention"]
 
 

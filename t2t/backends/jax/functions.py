@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t.backends.base import Batch, CompiledFunction, ComputeCost
+from t2t.backends.jax.kernels import JaxKernels
 from t2t.backends.jax.padding import padded_length, padded_rows
 from t2t.data.reading.batching import pad_to
 from t2t.layers.mode import in_mode
@@ -82,7 +83,7 @@ class Program:
         def of_weights(weights, *given):
             mapping = list(zip(self._variables, weights, strict=True))
             scope = keras.StatelessScope(state_mapping=mapping, initialize_variables=False)
-            with in_mode(gradients=False, layer_loops=True), scope:
+            with in_mode(gradients=False, layer_loops=True, kernels=JaxKernels()), scope:
                 return function(*given)
 
         static = [1 + number for number in constants]

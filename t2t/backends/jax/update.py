@@ -23,7 +23,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from t2t.backends.jax.devices import REPLICA, MeshDevices, gather
-from t2t.backends.jax.fused_attention import fused_kernels
+from t2t.backends.jax.kernels import JaxKernels, fused_kernels
 from t2t.backends.jax.padding import Padding, Shape, empty_batch, pad_batches, target_sizes
 from t2t.backends.update import (
     Features,
@@ -37,7 +37,7 @@ from t2t.backends.update import (
     updates_done,
 )
 from t2t.files.processor import available_cores
-from t2t.layers.mode import Kernels, in_mode
+from t2t.layers.mode import in_mode
 
 MOST_COMPILED = 8
 """Programs compiled at a time. Compiling one takes memory: 200 MB for a small Transformer, 1 GB for base."""
@@ -201,7 +201,7 @@ class JaxUpdate(Update):
     ):
         self._loss, self._optimizer, self._devices, self._rules = loss, optimizer, devices, rules
         self._parts = Parts(loss, devices, rules.run_seed)
-        self._kernels = fused_kernels() if rules.fused_attention else Kernels()
+        self._kernels = fused_kernels() if rules.fused_attention else JaxKernels()
         self._reduction_dtype = rules.reduction_dtype if devices.replicas > 1 else "float32"
         averaged = loss.trained if rules.ema_decay else ()
         with devices.scope():

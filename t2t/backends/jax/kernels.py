@@ -1,4 +1,4 @@
-"""Fused attention: one operation of cuDNN, which holds no matrix of weights, in place of products and a softmax.
+"""Operations of attention on JAX: 16-bit products with results in float32, and cuDNN's whole attention.
 
 Legend: B batch, H heads of queries, J heads of keys and values, T queries, S keys, C channels of a head.
 """
@@ -21,8 +21,18 @@ TOLERANCE = 0.1
 """Largest deviation of results and gradients, which are numbers up to 4 in bfloat16."""
 
 
-class FusedKernels(Kernels):
-    """Kernels with the attention of `jax.nn.dot_product_attention`.
+class JaxKernels(Kernels):
+    """Kernels for compiled functions of JAX."""
+
+    def float32_product(self, x_TC, y_SC):
+        """See the base class; the factors are not copied to float32."""
+        leading, channels = tuple(range(x_TC.ndim - 2)), x_TC.ndim - 1
+        sides = ((channels,), (channels,)), (leading, leading)
+        return jax.lax.dot_general(x_TC, y_SC, sides, preferred_element_type=jnp.float32)
+
+
+class FusedKernels(JaxKernels):
+    """Kernels with the attention of `jax.nn.dot_product_attention`, which holds no matrix of weights.
 
     Args:
         implementation: `cudnn`, for GPUs since Ampere, or `xla`, which is not fused.
@@ -32,7 +42,7 @@ class FusedKernels(Kernels):
         self._implementation = implementation
 
     def attention(self, q_BHTC, k_BJSC, v_BJSC, keep, causal: bool):
-        """See the base class; None for float32 and sizes that cuDNN does not have."""
+        """See the base class; None for float32, and for sizes that cuDNN does not have."""
         channels = q_BHTC.shape[-1]
         if q_BHTC.dtype == "float32" or channels > MOST_CHANNELS or channels % MULTIPLE or v_BJSC.shape[-1] != channels:
             return None
@@ -49,14 +59,14 @@ def fused_kernels() -> Kernels:
     try:
         error = largest_error(kernels)
     except Exception as failure:
-        message = (str(failure).strip() or "failed").splitlines()[0]
+        message, _, _ = (str(failure).strip() or "failed").partition("\n")
         reason = f"{type(failure).__name__}: {message.removesuffix('.')}"
     else:
         if error <= TOLERANCE:
             return kernels
         reason = f"its results are wrong by {error:.2g} on this device"
     log.warning("fused attention: %s; attention is computed by products", reason)
-    return Kernels()
+    return JaxKernels()
 
 
 def largest_error(kernels: Kernels) -> float:
