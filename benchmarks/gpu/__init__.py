@@ -93,7 +93,7 @@ def _compare(name: str, arguments: argparse.Namespace, folder: Path) -> list[Row
         variants = {f"xla={one}": {"xla": one == "on"} for one in arguments.xla.split(",")}
     jobs = {f"{name}, {variant}": {**job, "rules": rules} for variant, rules in variants.items()}
     ours = {variant: _measure(OURS, variant, one, folder) for variant, one in jobs.items()}
-    lacking = [one for one, job in jobs.items() if job["rules"].get("fused_attention") and not ours[one]["fused"]]
+    lacking = [one for one in jobs if ours[one]["fused"] != jobs[one]["rules"].get("fused_attention", False)]
     peer = _peer(name, job, folder) if arguments.peers == "torch" else {}
     missing = [unavailable(WORK, name, "torch", peer.pop("reason"))] if "reason" in peer else []
     missing += [unavailable(WORK, variant, "cudnn", "this device has no fused attention") for variant in lacking]

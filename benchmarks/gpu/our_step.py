@@ -29,7 +29,7 @@ def main():
 
     seconds = turn_seconds(job, update, wait)
     describe = _on_jax if keras.backend.backend() == "jax" else _on_tensorflow
-    device, memory, has_tensorfloat32, is_fused = describe()
+    device, memory, has_tensorfloat32 = describe()
     write_result(
         job,
         turn_seconds=seconds,
@@ -40,32 +40,36 @@ def main():
         device=device,
         precision=PRECISION,
         tensorfloat32=has_tensorfloat32,
-        fused=is_fused and job["rules"].get("fused_attention", False),
+        fused=job["rules"].get("fused_attention", False) and _fuses_attention(),
         peak_memory_mb=memory or peak_memory_mb(),
         versions=versions(keras.backend.backend(), "keras"),
     )
 
 
 def _on_tensorflow():
-    """Returns the device's name, its peak MB (0 if unknown), and whether it has TensorFloat-32 and fused attention."""
+    """Returns the name of the device, its peak memory in MB (0 if unknown), and whether it rounds to TensorFloat-32."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
     name = tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else "cpu"
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e6 if gpus else 0.0
-    return name, memory, tf.config.experimental.tensor_float_32_execution_enabled(), False
+    return name, memory, tf.config.experimental.tensor_float_32_execution_enabled()
 
 
 def _on_jax():
     """Returns the same of JAX's first device."""
     import jax
 
-    from t2t.backends.jax.kernels import FusedKernels, fused_kernels
-
     device = jax.devices()[0]
     memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0.0) / 1e6
-    rounds = jax.config.jax_default_matmul_precision in (None, "tensorfloat32")
-    return device.device_kind, memory, rounds, isinstance(fused_kernels(), FusedKernels)
+    return device.device_kind, memory, jax.config.jax_default_matmul_precision in (None, "tensorfloat32")
+
+
+def _fuses_attention():
+    """Returns whether JAX's update uses cuDNN's attention here."""
+    from t2t.backends.jax.kernels import FusedKernels, fused_kernels
+
+    return isinstance(fused_kernels(), FusedKernels)
 
 
 def _rate(side):

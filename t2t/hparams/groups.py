@@ -280,8 +280,8 @@ class TrainHParams:
     )  # fmt: skip
     fused_attention: bool = param(
         False, "Whether training computes attention by one operation of cuDNN: with JAX on GPUs since Ampere, in 16 "
-        "bits, without dropout on attention weights and relative positions. It is tried first, and a line says if it "
-        "is not used.",
+        "bits, without dropout on attention weights and relative positions. It is compared with products first; a line "
+        "says if it fails on the device.",
     )  # fmt: skip
     best_metric: str = param("", "Dev metric that selects the `best` checkpoint; empty = the problem's first.")
     early_stopping_steps: int = param(

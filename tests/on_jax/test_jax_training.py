@@ -201,15 +201,21 @@ def test_updates_run_while_programs_are_compiled_and_do_not_need_the_rest():
         np.testing.assert_array_equal(found, expected)
 
 
-class CountedKernels(FusedKernels):
-    """JAX's attention, not fused, on a processor; counts its uses."""
+class Counted(FusedKernels):
+    """JAX's attention, not fused, on a processor, or products of 16-bit scores; counts what is used."""
 
-    used = 0
+    def __init__(self, fuses):
+        super().__init__("xla")
+        self.fuses, self.used = fuses, {"attention": 0, "scores": 0}
 
     def attention(self, *given):
-        found = super().attention(*given)
-        self.used += found is not None
+        found = super().attention(*given) if self.fuses else None
+        self.used["attention"] += found is not None
         return found
+
+    def float32_product(self, *given):
+        self.used["scores"] += 1
+        return super().float32_product(*given)
 
 
 class BlindKernels(FusedKernels):
@@ -231,7 +237,8 @@ def one_batch(update, part):
 
 
 @pytest.mark.parametrize("examples", [one_batch, packed], ids=["padded", "packed"])
-def test_a_network_with_fused_attention_computes_the_same(examples):
+@pytest.mark.parametrize("fuses", [False, True], ids=["products", "fused"])
+def test_a_network_with_kernels_of_jax_computes_the_same(fuses, examples):
     """In bfloat16, with groups of heads that share keys; also the gradient, to the rounding of 16 bits."""
     sizes = {"hidden_size": 32, "filter_size": 32, "num_heads": 4, "num_kv_heads": 2}
     model, features = tiny_transformer(dtype="mixed_bfloat16", **sizes), examples(1, 0)
@@ -243,10 +250,10 @@ def test_a_network_with_fused_attention_computes_the_same(examples):
 
     values = [variable.value for variable in model.trainable_variables]
     expected = jax.value_and_grad(loss)(values)
-    kernels = CountedKernels("xla")
+    kernels = Counted(fuses)
     with in_mode(kernels=kernels):
         found = jax.value_and_grad(loss)(values)
-    assert kernels.used
+    assert [name for name, times in kernels.used.items() if times] == ["attention" if fuses else "scores"]
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-2)
     ours, right = (np.concatenate([np.ravel(one) for one in gradient]) for gradient in (found[1], expected[1]))
     assert np.linalg.norm(ours - right) < 0.03 * np.linalg.norm(right)
